@@ -26,9 +26,9 @@ async fn main() -> std::io::Result<()> {
     let folder = FsPath::new(&folder);
     std::fs::create_dir_all(folder)?;
     let floor = match std::env::args().nth(2) {
-        None => {
-            AnyFloor::Sqlite(sqlite::Floor::make(&folder.join("floor.db")).map_err(std::io::Error::other)?)
-        }
+        None => AnyFloor::Sqlite(
+            sqlite::SqliteFloor::make(&folder.join("floor.db")).map_err(std::io::Error::other)?,
+        ),
         Some(url) => {
             AnyFloor::Postgres(postgres::PostgresFloor::make(&url).await.map_err(std::io::Error::other)?)
         }
@@ -38,15 +38,15 @@ async fn main() -> std::io::Result<()> {
 
 /// The least that keeps a job.
 enum AnyFloor {
-    Sqlite(sqlite::Floor),
+    Sqlite(sqlite::SqliteFloor),
     Postgres(postgres::PostgresFloor),
 }
 
 impl AnyFloor {
-    async fn keep(&self, id: JobId, body: Bytes) -> Result<(), Error> {
+    async fn write_job(&self, id: JobId, body: Bytes) -> Result<(), Error> {
         match self {
-            AnyFloor::Sqlite(floor) => floor.keep(id, body).await,
-            AnyFloor::Postgres(floor) => floor.keep(id, body).await,
+            AnyFloor::Sqlite(floor) => floor.write_job(id, body).await,
+            AnyFloor::Postgres(floor) => floor.write_job(id, body).await,
         }
     }
 
@@ -109,7 +109,7 @@ async fn keep_and_end(State(floor): State<Arc<AnyFloor>>, body: Bytes) -> Result
 async fn kept(floor: &AnyFloor, body: Bytes) -> Result<JobId, StatusCode> {
     serde_json::from_slice::<serde_json::Value>(&body).map_err(|_| StatusCode::BAD_REQUEST)?;
     let id = next_id();
-    floor.keep(id, body).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    floor.write_job(id, body).await.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     Ok(id)
 }
 

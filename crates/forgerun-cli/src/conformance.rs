@@ -4,15 +4,14 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
-use forgerun_probe::conformance::{Contract, Description, Options, Trouble, Verdict, judge};
+use forgerun_probe::conformance::{ConformanceError, Contract, Description, Options, Verdict, judge};
 use tokio::runtime::Builder;
 
 use crate::Exit;
-use crate::people::given;
+use crate::client_commands::given;
 use crate::terminal::{complain, print, say};
 
 #[derive(Debug, Args)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
 pub struct ConformanceFlags {
     /// The server, such as http://127.0.0.1:8080
     url: String,
@@ -50,14 +49,14 @@ pub fn conformance(flags: &ConformanceFlags) -> Exit {
         description,
     };
     match runtime.block_on(judge(&options)) {
-        Ok(verdict) => tell(flags, &verdict),
-        Err(trouble) => {
-            let exit = match trouble {
-                Trouble::Usage(_) => Exit::Usage,
-                Trouble::NotAuthorised(_) => Exit::NotAuthorised,
-                Trouble::Unreachable(_) => Exit::Unreachable,
+        Ok(verdict) => print_verdict(flags, &verdict),
+        Err(error) => {
+            let exit = match error {
+                ConformanceError::Usage(_) => Exit::Usage,
+                ConformanceError::NotAuthorised(_) => Exit::NotAuthorised,
+                ConformanceError::Unreachable(_) => Exit::Unreachable,
             };
-            complain(&trouble, exit)
+            complain(&error, exit)
         }
     }
 }
@@ -71,7 +70,7 @@ fn description(flags: &ConformanceFlags) -> Result<Description, String> {
     Description::parse(&text).map_err(|error| format!("{shown}: {error}"))
 }
 
-fn tell(flags: &ConformanceFlags, verdict: &Verdict) -> Exit {
+fn print_verdict(flags: &ConformanceFlags, verdict: &Verdict) -> Exit {
     if let Some(path) = &flags.junit
         && let Err(error) = fs::write(path, verdict.to_junit())
     {

@@ -2,13 +2,11 @@
 
 use std::process::{ExitCode, Termination};
 
-/// How the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
     /// All went well; also a server that was asked to stop.
     Done = 0,
-    /// Something failed.
     Failure = 1,
     /// The command line or the configuration is wrong. Nothing was started.
     Usage = 2,
@@ -23,7 +21,6 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// All of them.
     pub const ALL: [Exit; 7] = [
         Exit::Done,
         Exit::Failure,

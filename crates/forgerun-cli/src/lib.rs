@@ -1,15 +1,15 @@
 //! The commands of `forgerun` that know a server only from outside, over HTTP or gRPC. A crate of its own, so that it is built beside the
 //! server and not after it, and in less time: nobody waits for what it does, only for what a server does.
 //!
-//! - `people`: submit, wait, list, cancel; queues, schedules, failures, workflows, keys.
+//! - `client_commands`: submit, wait, list, cancel; queues, schedules, failures, workflows, keys.
 //! - `worker`: a program or a URL does the work of jobs.
 //! - `conformance` and `traffic`: the front of `forgerun-probe`.
 //! - `exit`: what the process says when it ends.
 //! - `terminal`: what is said to people and to scripts.
 
+pub mod client_commands;
 pub mod conformance;
 mod exit;
-pub mod people;
 pub mod terminal;
 pub mod traffic;
 pub mod worker;

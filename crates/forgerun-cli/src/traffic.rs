@@ -8,12 +8,12 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use forgerun_client::{Clock, SystemClock};
 use forgerun_probe::limits::{CONNECTIONS_DEFAULT, DRAIN_DEFAULT};
-use forgerun_probe::traffic::{Options, OwnServerOptions, Scenario, Summary, Tick, Trouble, run};
+use forgerun_probe::traffic::{Options, OwnServerOptions, Scenario, Summary, Tick, TrafficError, run};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Exit;
-use crate::people::{given, parse_duration};
+use crate::client_commands::{given, parse_duration};
 use crate::terminal::{complain, print, say};
 
 const AFTER_HELP: &str = "\
@@ -25,7 +25,6 @@ Exit codes: 0 clean, 1 a promise was broken or an expectation not met, 6 unreach
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, after_help = AFTER_HELP)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
 pub struct TrafficFlags {
     #[command(subcommand)]
     command: Option<TrafficCommand>,
@@ -122,15 +121,15 @@ pub fn traffic(flags: &TrafficFlags) -> Exit {
     let _ = fs::remove_dir_all(&folder);
     match ended {
         None => say("stopped before the end", Exit::Failure),
-        Some(Ok(summary)) => tell(flags, &summary),
-        Some(Err(trouble)) => {
-            let exit = match trouble {
-                Trouble::Usage(_) => Exit::Usage,
-                Trouble::NotAuthorised(_) => Exit::NotAuthorised,
-                Trouble::Unreachable(_) => Exit::Unreachable,
-                Trouble::OwnServer(_) => Exit::Failure,
+        Some(Ok(summary)) => print_summary(flags, &summary),
+        Some(Err(error)) => {
+            let exit = match error {
+                TrafficError::Usage(_) => Exit::Usage,
+                TrafficError::NotAuthorised(_) => Exit::NotAuthorised,
+                TrafficError::Unreachable(_) => Exit::Unreachable,
+                TrafficError::OwnServer(_) => Exit::Failure,
             };
-            complain(&trouble, exit)
+            complain(&error, exit)
         }
     }
 }
@@ -231,7 +230,7 @@ fn row(tick: &Tick) {
     );
 }
 
-fn tell(flags: &TrafficFlags, summary: &Summary) -> Exit {
+fn print_summary(flags: &TrafficFlags, summary: &Summary) -> Exit {
     let write = |path: &Path, text: String| {
         fs::write(path, text).map_err(|error| format!("could not write {}: {error}", path.display()))
     };

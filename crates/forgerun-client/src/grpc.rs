@@ -17,7 +17,7 @@ use crate::client::Client;
 use crate::codes::Report;
 use crate::error::{ApiError, Error, Unreachable};
 use crate::limits::{GRPC_PING_EVERY, GRPC_PING_TIMEOUT};
-use crate::ojs::Taken;
+use crate::ojs::ClaimedJob;
 use crate::transport::Connector;
 
 type Channel = legacy::Client<Connector, tonic::body::Body>;
@@ -70,7 +70,7 @@ pub(crate) struct JobStream {
 
 impl JobStream {
     /// The next job. Safe to drop: a job that came is there at the next call.
-    pub(crate) async fn next(&mut self) -> Result<Taken, Error> {
+    pub(crate) async fn next(&mut self) -> Result<ClaimedJob, Error> {
         match self.jobs.message().await {
             Ok(Some(job)) => taken(job),
             Ok(None) => Err(unreachable(&self.host, "the server ended the stream")),
@@ -83,7 +83,7 @@ fn unreachable(host: &str, reason: &str) -> Error {
     Error::Unreachable(Unreachable::new(host, reason, true))
 }
 
-fn taken(job: v1::Job) -> Result<Taken, Error> {
+fn taken(job: v1::Job) -> Result<ClaimedJob, Error> {
     let wrong = |why| Error::Protocol(format!("a job {why}"));
     let mut args = String::new();
     json::write_list(&job.args, &mut args).map_err(wrong)?;
@@ -95,7 +95,7 @@ fn taken(job: v1::Job) -> Result<Taken, Error> {
     let parents = meta.remove(PARENT_RESULTS_MEMBER);
     let steps = meta.remove(PARENT_STEPS_MEMBER);
     let raw_results = parents.and_then(|list| serde_json::from_value(list).ok());
-    Ok(Taken {
+    Ok(ClaimedJob {
         id: job.id,
         job_type: job.r#type,
         queue: job.queue,

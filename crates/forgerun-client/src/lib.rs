@@ -16,6 +16,8 @@
 //! | speak HTTP yourself over the client's connections | [`raw`] |
 //! | say how often a request is repeated | [`RetryPolicy`], [`Schedule`] |
 
+#![warn(missing_docs)]
+
 pub mod admin;
 mod client;
 mod clock;

@@ -113,7 +113,7 @@ struct Workers {
 
 /// A job that was handed out.
 #[derive(Clone, Debug, Deserialize)]
-pub struct Taken {
+pub struct ClaimedJob {
     /// Which job.
     pub id: String,
     /// What kind of work.
@@ -152,7 +152,7 @@ pub struct Taken {
     pub(crate) parent_results: Vec<Option<Box<RawValue>>>,
 }
 
-impl Taken {
+impl ClaimedJob {
     /// What to work on, as JSON text; `[]` if nothing was given. The payload of a job of `/v1` or `/api/v1` is as it was submitted,
     /// without the list that OJS has around it.
     pub fn input(&self) -> &str {
@@ -204,8 +204,8 @@ fn readable_members<'de, D: Deserializer<'de>>(members: D) -> Result<Map<String,
 }
 
 #[derive(Deserialize)]
-struct TakenJobs {
-    jobs: Vec<Taken>,
+struct ClaimedJobs {
+    jobs: Vec<ClaimedJob>,
 }
 
 /// What a worker asks for.
@@ -233,7 +233,7 @@ pub(crate) struct Exchange<'a> {
 pub(crate) struct Exchanged {
     pub(crate) results: Vec<SettledEntry>,
     #[serde(default)]
-    pub(crate) jobs: Vec<Taken>,
+    pub(crate) jobs: Vec<ClaimedJob>,
 }
 
 /// What became of one end.
@@ -259,7 +259,7 @@ pub(crate) struct Heartbeat<'a> {
 
 /// What the server says to it.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(crate) struct Beaten {
+pub(crate) struct HeartbeatReply {
     #[serde(default)]
     pub(crate) state: String,
     #[serde(default)]
@@ -273,12 +273,12 @@ pub(crate) struct Beaten {
 
 /// Which job a worker speaks of, and its proof.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct HeldJob<'a> {
     pub(crate) worker: &'a str,
-    pub(crate) job: &'a Taken,
+    pub(crate) job: &'a ClaimedJob,
 }
 
-impl<'a> Held<'a> {
+impl<'a> HeldJob<'a> {
     /// The report of an end: an ack, a nack, or an entry of an exchange.
     pub(crate) fn end(&self, end: AttemptEnd<'a>) -> JobReport<'a> {
         match end {
@@ -428,15 +428,15 @@ impl Ojs<'_> {
         self.post(route)?.header(PREFER, "return=minimal")
     }
 
-    pub(crate) async fn fetch(&self, fetch: &Fetch<'_>) -> Result<Vec<Taken>, Error> {
+    pub(crate) async fn fetch(&self, fetch: &Fetch<'_>) -> Result<Vec<ClaimedJob>, Error> {
         // Not sent again by itself: the first one may have been given jobs.
         let held = Duration::from_millis(fetch.wait_ms);
         let call = self.post("workers/fetch")?.json(fetch)?.work(held);
-        Ok(self.client.fetch::<TakenJobs>(&call).await?.jobs)
+        Ok(self.client.fetch::<ClaimedJobs>(&call).await?.jobs)
     }
 
     /// Reports the end of an attempt by itself: to a server that takes no more than one in a request.
-    pub(crate) async fn report_end(&self, held: Held<'_>, end: AttemptEnd<'_>) -> Result<(), Error> {
+    pub(crate) async fn report_end(&self, held: HeldJob<'_>, end: AttemptEnd<'_>) -> Result<(), Error> {
         // Servers may ask for an error in every nack.
         let handed_back = json!({"code": "handed_back", "message": "The worker stops."});
         let mut report = held.end(end);
@@ -448,7 +448,7 @@ impl Ojs<'_> {
         Ok(())
     }
 
-    pub(crate) async fn hand_back(&self, held: Held<'_>) -> Result<(), Error> {
+    pub(crate) async fn hand_back(&self, held: HeldJob<'_>) -> Result<(), Error> {
         self.report_end(held, AttemptEnd::HandBack).await
     }
 
@@ -461,7 +461,7 @@ impl Ojs<'_> {
 
     pub(crate) async fn progress(
         &self,
-        held: Held<'_>,
+        held: HeldJob<'_>,
         percent: u8,
         message: Option<&str>,
     ) -> Result<(), Error> {
@@ -470,14 +470,14 @@ impl Ojs<'_> {
         Ok(())
     }
 
-    pub(crate) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<Beaten, Error> {
+    pub(crate) async fn heartbeat(&self, beat: &Heartbeat<'_>) -> Result<HeartbeatReply, Error> {
         self.client.fetch(&self.post("workers/heartbeat")?.json(beat)?.harmless()).await
     }
 
     /// Sends a result before its ack. `write` is called with where to put the bytes; a second upload replaces the first.
     pub(crate) async fn upload<W: Future<Output = ()>>(
         &self,
-        held: Held<'_>,
+        held: HeldJob<'_>,
         head: UploadHead<'_>,
         write: impl FnOnce(mpsc::Sender<std::io::Result<Bytes>>) -> W,
     ) -> Result<(), Error> {

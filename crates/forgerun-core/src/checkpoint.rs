@@ -1,7 +1,8 @@
-//! Checkpoints: what a worker wants to know again, should its job be tried once more.
+//! Checkpoints: state that a worker saves for the next attempt of a job.
 //!
-//! A job has one at a time; each that is saved replaces the one before and counts one up. It outlives the attempt and the worker, and is kept for a
-//! while after it was last saved, also when the job has ended.
+//! A job has one checkpoint at a time. Saving a new one replaces it and increments its sequence. It
+//! outlives the attempt and the worker, and is kept for a while after the last save, even if the
+//! job has ended.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -13,23 +14,20 @@ use crate::limits;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
 
-/// The checkpoint of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Which job.
     pub job: JobId,
-    /// Which of its checkpoints, from 1.
+    /// Counts the checkpoints of the job, from 1.
     pub sequence: u64,
-    /// What was saved, as received.
+    /// The saved state, as received.
     pub state: Vec<u8>,
-    /// What its worker says about it: a JSON object, as received. Empty if nothing.
+    /// The worker's notes: a JSON object, as received. Empty if there are none.
     pub notes: Vec<u8>,
-    /// When.
     pub saved_at: Time,
 }
 
 impl Checkpoint {
-    /// Whether it is of this job, and not of an earlier one with the same id that was deleted.
+    /// Whether the checkpoint belongs to this job, not to an earlier, deleted one with the same id.
     pub fn is_of(&self, job: &Job) -> bool {
         self.job == job.id && self.saved_at >= job.head.created_at
     }
@@ -42,7 +40,6 @@ impl Stored for Checkpoint {
         self.job.to_string()
     }
 
-    /// When it is forgotten.
     fn due_at(&self) -> Option<Time> {
         Some(self.saved_at + limits::RETENTION)
     }

@@ -1,5 +1,5 @@
-//! Clients and their API keys. Of a client nothing changes but that it has had a key; keys come and go. Secrets are not here: a key is known by the
-//! digest of its secret.
+//! Clients and their API keys. A client only changes once: when it gets its first key. Secrets are
+//! not stored: a key is found by the digest of its secret.
 
 use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
@@ -11,38 +11,34 @@ use crate::id::{ClientId, KeyId};
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
 
-/// Somebody who owns jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Its identity.
     pub id: ClientId,
-    /// When it registered.
     pub created_at: Time,
-    /// It has had a key, so the next one needs credentials: also when that key is long gone.
+    /// The client has had a key, so creating the next one needs credentials, even if that key is
+    /// long gone.
     pub keyed: bool,
 }
 
 impl Client {
-    /// A client that registers now.
     pub const fn new(id: ClientId, created_at: Time) -> Client {
         Client { id, created_at, keyed: false }
     }
 }
 
-/// What people call a client. A record of its own: most clients have none, and nothing that is decided depends on it.
+/// The display name of a client. A record of its own: most clients have no name, and no decision
+/// depends on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientName {
-    /// Which client.
     pub client: ClientId,
-    /// Its name, as [`ClientName::parse`] accepts it. `None` in a command takes the name away.
+    /// The name, as [`ClientName::parse`] accepts it. `None` in a command removes the name.
     pub name: Option<String>,
 }
 
 impl ClientName {
-    /// What a name must be.
     pub const RULE: &'static str = "must be 1 to 100 printable characters";
 
-    /// The name without space around it; `None` if it is empty, has over 100 characters, or one that cannot be printed.
+    /// The trimmed name; `None` if it is empty, has over 100 characters, or an unprintable one.
     pub fn parse(text: &str) -> Option<String> {
         let name = text.trim();
         let is_printable = |sign: char| !sign.is_control() && !is_invisible(sign);
@@ -51,7 +47,7 @@ impl ClientName {
     }
 }
 
-/// Characters that show nothing, or turn the direction of the text around them.
+/// Characters that are invisible or change the text direction.
 const fn is_invisible(sign: char) -> bool {
     matches!(sign, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
@@ -82,34 +78,31 @@ impl Stored for ClientName {
     }
 }
 
-/// A key that speaks for a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {
-    /// Its identity.
     pub id: KeyId,
-    /// For whom it speaks.
     pub client: ClientId,
     /// SHA-256 of the secret. The secret has 256 random bits, so a fast digest is enough.
     pub digest: [u8; 32],
     /// The first characters of the secret, to tell keys apart.
     pub prefix: String,
-    /// When it was made.
     pub created_at: Time,
-    /// It is refused from then on.
+    /// The key is refused from then on.
     pub expires_at: Option<Time>,
-    /// It is refused since then.
+    /// The key is refused since then.
     pub revoked_at: Option<Time>,
-    /// When it was last used, give or take a minute.
+    /// Last use, to within a minute.
     pub last_used_at: Option<Time>,
 }
 
 impl ApiKey {
-    /// Whether it opens doors at `now`.
+    /// Whether the key is valid at `now`.
     pub fn is_good(&self, now: Time) -> bool {
         self.is_good_within(now, Duration::ZERO)
     }
 
-    /// Whether it opens doors at `now`, or did no longer than `grace` ago and was not revoked.
+    /// Whether the key is valid at `now`, or expired no longer than `grace` ago without being
+    /// revoked.
     pub fn is_good_within(&self, now: Time, grace: Duration) -> bool {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| now < expires_at + grace)
     }

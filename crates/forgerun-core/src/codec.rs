@@ -1,8 +1,8 @@
-//! How the core lays out what stores keep as opaque bytes: tagged fields, so that rows written by an older
-//! version can be read by a newer one and unknown fields are skipped.
+//! The binary format of rows that stores keep as opaque bytes: tagged fields, so that a newer
+//! version reads rows of an older one, and unknown fields are skipped.
 //!
-//! A field is `tag (1 byte), length (varint), bytes`. Numbers are varints, signed ones zigzag. Nothing here trusts its
-//! input: a cut or overlong buffer is [`Corrupt`], never a panic.
+//! A field is `tag (1 byte), length (varint), bytes`. Numbers are varints, signed ones zigzag.
+//! Input is not trusted: a truncated or overlong buffer is [`Corrupt`], never a panic.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use crate::time::Time;
 
-/// Stored bytes that this version cannot make sense of.
+/// Stored bytes that this version cannot decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
@@ -39,7 +39,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Zero is left out: a missing number reads as zero.
+    /// Zero is omitted: a missing number reads as zero.
     pub(crate) fn number(&mut self, tag: u8, number: u64) {
         if number != 0 {
             let mut field = [0; 2 + VARINT_MAX];
@@ -55,7 +55,7 @@ impl Writer<'_> {
 
     pub(crate) fn time(&mut self, tag: u8, time: Option<Time>) {
         if let Some(time) = time {
-            // Shifted by one so that the epoch itself is not taken for "left out".
+            // Shifted by one, so that the epoch itself is not omitted.
             self.number(tag, zigzag(time.as_micros()).wrapping_add(1));
         }
     }
@@ -66,7 +66,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A nested group of fields, written in place: its length goes into one byte, which nearly always suffices.
+    /// A nested group, written in place: its length takes one byte, which nearly always suffices.
     pub(crate) fn group(&mut self, tag: u8, write: impl FnOnce(&mut Writer<'_>)) {
         self.0.extend_from_slice(&[tag, 0]);
         let start = self.0.len();
@@ -80,7 +80,7 @@ impl Writer<'_> {
     }
 }
 
-/// One field as read: its bytes, and the readings of them.
+/// One field as read, with its decoders.
 pub(crate) struct Field<'a> {
     pub(crate) tag: u8,
     pub(crate) bytes: &'a [u8],
@@ -122,7 +122,7 @@ impl Field<'_> {
     }
 }
 
-/// Walks over the fields of a buffer.
+/// Iterates over the fields of a buffer.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {
@@ -144,7 +144,7 @@ impl<'a> Iterator for Fields<'a> {
 /// Bytes of the longest varint.
 pub(crate) const VARINT_MAX: usize = 10;
 
-/// Lays a varint at the beginning of `out` and says how many bytes it took. Many small numbers laid side by side go
+/// Writes a varint at the beginning of `out` and returns its length. Many small numbers are written
 /// into a buffer at once, which is much faster than byte by byte.
 pub(crate) fn lay_varint(out: &mut [u8], mut number: u64) -> usize {
     let mut last = 0;
@@ -176,7 +176,7 @@ pub(crate) fn take_varint(from: &mut &[u8]) -> Result<u64, Corrupt> {
     Err(Corrupt)
 }
 
-/// Takes a length and that many bytes.
+/// Splits off a length-prefixed slice.
 pub(crate) fn take_slice<'a>(from: &mut &'a [u8]) -> Result<&'a [u8], Corrupt> {
     let len = usize::try_from(take_varint(from)?).map_err(|_| Corrupt)?;
     let (bytes, rest) = from.split_at_checked(len).ok_or(Corrupt)?;

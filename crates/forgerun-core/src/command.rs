@@ -1,7 +1,7 @@
-//! What can be asked of the core, and what it answers.
+//! Commands to the core, and its answers.
 //!
-//! A command carries everything drawn from the outside world (ids, times, randomness); deciding it needs nothing else
-//! but rows.
+//! A command carries everything from the outside world (ids, times, randomness). Deciding it needs
+//! nothing else but rows.
 
 mod checkpoint;
 mod failure;
@@ -55,159 +55,139 @@ pub use schedule::{DueTick, Firing, PutSchedule, ResumeSchedule, ScheduleCommand
 pub use schema::SchemaCommand;
 pub use sink::{SinkCommand, SinkReport, SinkTake};
 pub use webhook::{
-    DeliveryCommand, OwnedWebhook, SendResult, Settle, SigningCommand, Take, Taken, WebhookChange,
-    WebhookCommand,
+    ClaimedDeliveries, DeliveryClaim, DeliveryCommand, OwnedWebhook, SendResult, Settle, SigningCommand,
+    WebhookChange, WebhookCommand,
 };
-pub use worker::{Beat, Beaten, WorkerCommand, WorkerLost};
+pub use worker::{Heartbeat, HeartbeatAnswer, WorkerCommand, WorkerLost};
 pub use workflow::{NewStep, NewWorkflow};
 
-/// One thing asked of the core.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// New jobs, all or none.
+    /// New jobs, all or nothing.
     Submit(Submit),
-    /// A new workflow. It is cancelled, retried and forgotten as its own job.
+    /// A new workflow. Cancelling, retrying and forgetting it are commands to its own job.
     Workflow(Box<NewWorkflow>),
-    /// A worker wants work.
     Claim(Claim),
-    /// The worker has begun.
-    Start(Held),
-    /// A result, sent before the attempt ends.
+    Start(HeldJob),
+    /// A result that arrives before the attempt ends.
     Upload(Upload),
-    /// A sign of life, perhaps with news.
+    /// Extends the lease, and may carry progress.
     Extend(Extend),
-    /// The attempt ended well.
     Succeed(Succeed),
-    /// The attempt ended badly.
     Fail(Fail),
-    /// The attempt at a batch ended: how, follows from its items.
+    /// Ends the attempt of a batch: its items decide how.
     Conclude(Conclude),
-    /// The worker gives the job back without an outcome.
-    HandBack(Held),
-    /// The same, and the job is not claimable before the delay is over.
+    /// The worker returns the job without an outcome.
+    HandBack(HeldJob),
+    /// Like `HandBack`, but the job is not claimable before the delay is over.
     Snooze(Snooze),
-    /// Call a job off.
     Cancel(Cancel),
-    /// Open another execution of a failed job.
     Retry(Retry),
-    /// Release a job that was held.
+    /// Release a held job.
     Activate(Owned),
-    /// Do what has become due, at most so many jobs.
+    /// Process what is due, at most this many jobs.
     Due(usize),
-    /// Delete an ended job before its time.
+    /// Delete an ended job before its retention is over.
     Forget(Owned),
-    /// Register a client.
     Register(Client),
-    /// Name a client, or take its name away.
     NameClient(ClientName),
-    /// Make, renew or revoke an API key.
     Key(KeyCommand),
-    /// Pause or resume a queue, or bound it.
     Queue(QueueCommand),
-    /// A worker outside says that it is alive, or is told what to do, or is gone.
+    /// A heartbeat, directive or loss of an external worker.
     Worker(WorkerCommand),
-    /// Take, keep or leave the right to send for a sink, and say how far it is.
+    /// Acquire, extend or release the right to send for a sink, and report its position.
     Sink(SinkCommand),
-    /// Register, change or delete a webhook.
     Webhook(WebhookCommand),
-    /// Take, settle or repeat deliveries.
+    /// Claim, settle or repeat deliveries.
     Delivery(DeliveryCommand),
-    /// Make the keys that deliveries are signed with.
     Signing(SigningCommand),
-    /// Add up what failed, or forget a group of failures.
+    /// Add counted failures to their groups, or forget a group.
     Failure(FailureCommand),
-    /// Begin a redrive, or take a step of one.
+    /// Begin a redrive, or run one step of it.
     Redrive(RedriveCommand),
-    /// Register, pause, resume, trigger or delete a schedule; or deal with its ticks.
+    /// Register, pause, resume, trigger or delete a schedule, or process its ticks.
     Schedule(ScheduleCommand),
-    /// Save or delete the checkpoint of a job.
     Checkpoint(CheckpointCommand),
-    /// Register or delete a schema of a client.
     Schema(SchemaCommand),
-    /// A node says that it is there.
+    /// A heartbeat of a node.
     Node(Node),
-    /// A node tells the others what its callers spent.
+    /// A node reports to the others what its callers spent.
     Tally(Box<NodeTally>),
-    /// Add to the requests that clients have made in all.
+    /// Add to the total requests of clients.
     Spend(Vec<QuotaCount>),
-    /// The operator logged out.
     EndSession(EndedSession),
-    /// Let a row that was set aside take part again, if it can be read by now.
+    /// Return a row that was set aside to service, if it is readable again.
     Restore(RowId),
 }
 
-/// New jobs, all or none.
+/// New jobs, all or nothing.
 #[derive(Clone, Debug)]
 pub struct Submit {
-    /// The jobs, in the order of their ids.
+    /// Sorted by id.
     pub jobs: Vec<NewJob>,
     /// Makes a repetition of the same request harmless.
     pub idempotency: Option<Idempotency>,
-    /// Refuse when a queue would hold more waiting jobs than this; less may be set for the queue itself.
+    /// Refuse if a queue would hold more waiting jobs than this. The queue's own bound may be
+    /// lower.
     pub queue_max: Option<u64>,
-    /// Refuse when a queue is paused; otherwise its jobs wait.
+    /// Refuse if a queue is paused; otherwise its jobs wait.
     pub refuse_paused: bool,
 }
 
-/// A job about to be born.
 #[derive(Clone, Debug)]
 pub struct NewJob {
-    /// Drawn by the server, or given by the client.
+    /// Generated by the server, or chosen by the client.
     pub id: JobId,
-    /// Whether the client chose the id, so that it may be taken already.
+    /// Whether the client chose the id, so that it may be in use already.
     pub id_given: bool,
-    /// All that is fixed from now on.
     pub head: Arc<Head>,
-    /// The raw bytes that go with it.
     pub input: Arc<Input>,
 }
 
 impl NewJob {
-    /// Whether it waits for nothing but a worker.
+    /// Whether the job waits for a worker only.
     pub fn starts_by(&self, now: Time) -> bool {
         !self.head.hold && self.head.execution_at.is_none_or(|at| at <= now)
     }
 
-    /// Where a claim of the batch that bears it would find it, if anywhere. What a limit holds up is looked at only once it is stored.
+    /// Where a claim in the same batch finds the job, if anywhere. A job held up by a limit is
+    /// checked only after it is stored.
     pub fn shelf_at(&self, now: Time) -> Option<Shelf> {
         (self.starts_by(now) && self.head.limit.is_none()).then(|| self.head.shelf())
     }
 }
 
-/// A key, and what the request behind it was.
+/// An idempotency key and the fingerprint of its request.
 #[derive(Clone, Debug)]
 pub struct Idempotency {
-    /// The key.
     pub key: IdempotencyKey,
-    /// The digest of the request; the same key with another digest is refused.
+    /// Digest of the request; the same key with another digest is refused.
     pub fingerprint: [u8; 32],
-    /// The time that the request asks for is over: it may repeat one that was in time, but makes no new job.
+    /// The requested time has passed: the request may repeat one that was in time, but makes no new
+    /// job.
     pub too_late: bool,
 }
 
-/// A worker wants work.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Who asks.
     pub worker: Name,
     /// Real work of one owner, or simulated work.
     pub worker_kind: WorkerKind,
-    /// Where to look, in this order; within a queue by priority, then by age.
+    /// Queues to search, in this order; within a queue by priority, then by age.
     pub queues: Vec<Name>,
-    /// At most so many jobs.
+    /// At most this many jobs.
     pub limit: usize,
-    /// How long the worker wants to hold them; `None` leaves it to the job.
+    /// Lease the worker asks for; `None` uses the job's own.
     pub lease: Option<Duration>,
-    /// How long where neither says.
+    /// Lease if neither the worker nor the job sets one.
     pub lease_default: Duration,
-    /// Whether the worker begins at once, which saves it a [`Command::Start`].
+    /// Whether the worker starts at once, which saves a [`Command::Start`].
     pub start: bool,
-    /// Hand out nothing that would bring the number of jobs held by the built-in worker above this.
+    /// Hand out no job that would bring the number held by the built-in worker above this.
     pub active_max: Option<u64>,
 }
 
 impl Claim {
-    /// The queues it looks at, in order.
     pub fn queue_ids(&self) -> impl Iterator<Item = QueueId> + '_ {
         let owner = match &self.worker_kind {
             WorkerKind::External(owner) => Some(owner),
@@ -217,17 +197,15 @@ impl Claim {
         queues.map(move |name| QueueId { owner: owner.cloned(), name: name.clone() })
     }
 
-    /// The shelves it looks at, in order.
     pub fn shelves(&self) -> impl Iterator<Item = Shelf> + '_ {
         let lane = self.worker_kind.lane();
         self.queue_ids().map(move |queue| Shelf { lane, name: queue.key() })
     }
 }
 
-/// Who does the work.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorkerKind {
-    /// Workers outside, with real work of this owner.
+    /// External workers, with real work of this owner.
     External(Owner),
     /// The built-in worker, with simulated work.
     BuiltIn,
@@ -245,86 +223,73 @@ impl WorkerKind {
 
 /// How a worker proves that it holds the job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Holder {
+pub enum LeaseProof {
     /// By the fencing token of its claim.
     Token(u64),
-    /// By its name, as the claim gave it.
+    /// By the worker name of its claim.
     Worker(Name),
-    /// Not at all; OJS workers may.
+    /// No proof. Accepted from OJS workers.
     Anyone,
 }
 
-/// A job, and who claims to hold it.
+/// A job, and the proof that the worker holds it.
 #[derive(Clone, Debug)]
-pub struct Held {
-    /// Which job.
+pub struct HeldJob {
     pub job: JobId,
-    /// The proof.
-    pub holder: Holder,
-    /// The client that the worker works for; `None` for our own worker and for the operator's.
+    pub proof: LeaseProof,
+    /// Client of the worker; `None` for the built-in worker and the operator's.
     pub client: Option<ClientId>,
 }
 
-/// A job, and who asks.
+/// A job, and the caller.
 #[derive(Clone, Debug)]
 pub struct Owned {
-    /// Which job.
     pub job: JobId,
-    /// The asking client; `None` for the operator.
+    /// `None` for the operator.
     pub client: Option<ClientId>,
 }
 
-/// A sign of life.
 #[derive(Clone, Debug)]
 pub struct Extend {
-    /// Which job, and the proof.
-    pub held: Held,
-    /// Hold it for this long from now; `None` for as long as the claim said.
+    pub held: HeldJob,
+    /// New lease, counted from now; `None` uses that of the claim.
     pub lease: Option<Duration>,
-    /// News that is no change of state.
     pub note: Option<Note>,
 }
 
-/// News that is no change of state.
+/// Progress or a notification: an event without a change of state.
 #[derive(Clone, Debug)]
 pub enum Note {
-    /// How far the work is.
     Progress {
         /// 0 to 100; higher counts as 100.
         percent: u8,
-        /// What the worker says about it.
         message: Option<String>,
     },
     /// The notification of an EMIT_EVENT job.
     Emitted,
 }
 
-/// The attempt ended well.
 #[derive(Clone, Debug)]
 pub struct Succeed {
-    /// Which job, and the proof.
-    pub held: Held,
-    /// What came out of it.
+    pub held: HeldJob,
     pub output: Option<Arc<Output>>,
 }
 
-/// A result, sent before the attempt ends. It counts if the attempt then succeeds without another; a second one takes its place.
+/// A result that arrives before the attempt ends. It counts if the attempt then succeeds without
+/// another one; a second upload replaces it.
 #[derive(Clone, Debug)]
 pub struct Upload {
-    /// Which job, and the proof.
-    pub held: Held,
-    /// The result.
+    pub held: HeldJob,
     pub output: Arc<Output>,
 }
 
-/// What came out of a job.
+/// The output of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     /// The media type of the content.
     pub media_type: String,
-    /// What the worker calls it, if it is a file.
+    /// The worker's file name.
     pub file_name: Option<String>,
-    /// The content, as received.
     pub content: Content,
 }
 
@@ -335,13 +300,12 @@ impl Output {
     }
 }
 
-/// The content of an output: in the row itself while it is small, so that it costs nothing extra; beside the rows
-/// otherwise, so that rows stay small.
+/// The content of an output: a small one in the row, any other in a blob, so that rows stay small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Up to about [`limits::INLINE_RESULT_BYTES_MAX`](crate::limits::INLINE_RESULT_BYTES_MAX).
     Inline(Vec<u8>),
-    /// Written before the outcome is reported.
+    /// Written before the end is reported.
     Stored(Blob),
 }
 
@@ -358,64 +322,53 @@ impl Content {
 /// Bytes that a store keeps beside its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blob {
-    /// Where they are.
     pub id: BlobId,
-    /// How many.
     pub size: u64,
     /// Their SHA-256.
     pub digest: [u8; 32],
 }
 
-/// The worker hands a job back for a while. No attempt is counted.
+/// The worker returns a job for a while. No attempt is counted.
 #[derive(Clone, Debug)]
 pub struct Snooze {
-    /// Which job, and the proof.
-    pub held: Held,
-    /// How long nobody may claim it; at most [`limits::RETRY_DELAY_MAX`].
+    pub held: HeldJob,
+    /// How long it is not claimable; at most [`limits::RETRY_DELAY_MAX`].
     pub delay: Duration,
 }
 
-/// The attempt ended badly.
 #[derive(Clone, Debug)]
 pub struct Fail {
-    /// Which job, and the proof.
-    pub held: Held,
-    /// What went wrong.
+    pub held: HeldJob,
     pub error: WorkError,
 }
 
-/// The attempt at a batch ended.
 #[derive(Clone, Debug)]
 pub struct Conclude {
-    /// Which job, and the proof.
-    pub held: Held,
-    /// How every item ended, in order, whether in this attempt or in one before.
+    pub held: HeldJob,
+    /// The ends of all items, in order, of this attempt or an earlier one.
     pub ends: Arc<[ItemEnd]>,
 }
 
-/// What went wrong, as the worker tells it.
+/// A failure as the worker reports it.
 #[derive(Clone, Debug)]
 pub struct WorkError {
-    /// The kind of failure, from the catalog.
     pub kind: Kind,
-    /// The worker's own code; empty for the catalog's.
+    /// The worker's code; empty for the catalog's.
     pub code: String,
-    /// In English.
     pub message: String,
-    /// The worker's error class.
     pub class: Option<String>,
-    /// Whether the worker thinks another try is worth it; `None` leaves it to the kind.
+    /// Whether a retry is worthwhile; `None` uses the kind's default.
     pub retryable: Option<bool>,
-    /// What the worker wants done, before any policy.
+    /// An explicit request of the worker; it overrides the policy.
     pub verdict: Option<RetryVerdict>,
-    /// Whatever else it sent.
+    /// Other members, as received.
     pub details: Vec<u8>,
-    /// How long to wait before the retry; `None` leaves it to the policy.
+    /// Wait before the retry; `None` uses the policy.
     pub delay: Option<Duration>,
 }
 
 impl WorkError {
-    /// A failure of this kind, with nothing of its own to say.
+    /// A failure with the defaults of its kind.
     pub fn new(kind: Kind, message: &str) -> WorkError {
         WorkError {
             kind,
@@ -430,126 +383,103 @@ impl WorkError {
     }
 }
 
-/// Call a job off.
 #[derive(Clone, Debug)]
 pub struct Cancel {
-    /// Which job, and who asks.
     pub owned: Owned,
-    /// Only if this execution is under way; `None` for whichever is.
+    /// Only if this is the current execution; `None` for any.
     pub execution: Option<ExecutionId>,
-    /// `user`, or what the system calls itself.
+    /// `user`, or the name of the system component.
     pub by: String,
-    /// In English.
     pub reason: String,
-    /// Of a workflow: undo first what its steps did, as far as they declare how. If that is under way, `false` stops it.
+    /// For a workflow: run the compensations of its steps first. `false` stops them if they run.
     pub compensate: bool,
 }
 
-/// Open another execution of a failed job.
+/// Opens another execution of a failed job.
 #[derive(Clone, Debug)]
 pub struct Retry {
-    /// Which job, and who asks.
     pub owned: Owned,
-    /// The id of the new execution.
+    /// Id of the new execution.
     pub execution: ExecutionId,
-    /// Begin with a full budget and an empty error history, at once: how a dead letter is revived.
+    /// Start at once with a full budget and an empty error history: revives a dead letter.
     pub afresh: bool,
     /// Only if it is a dead letter.
     pub dead_letter: bool,
-    /// Of a workflow: run this step again and all that depend on it, and leave the others as they are. `None` goes on from what
-    /// failed, or begins anew if it was compensated.
+    /// For a workflow: run this step and its dependents again, and keep the others. `None`
+    /// continues from the failed steps, or begins anew if the workflow was compensated.
     pub from: Option<u32>,
 }
 
-/// What became of a command.
+/// The answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The jobs as they stand.
     Submitted {
-        /// In the order of the request.
         jobs: Vec<Job>,
-        /// They were there before: the request repeated one, or met a unique job and asked to ignore it.
+        /// They existed: the request was a repetition, or a job holds the unique key and the policy
+        /// is to return it.
         existing: bool,
     },
-    /// The jobs the worker now holds; each carries its fencing token.
+    /// The claimed jobs, each with its fencing token.
     Claimed {
-        /// In the order of the claim.
         jobs: Vec<Job>,
-        /// There may be more: asking again at once is worth it.
+        /// More jobs may be claimable: claim again at once.
         more: bool,
-        /// Nothing more is handed out until a job that a worker holds has ended.
+        /// The bound on active jobs is reached: no more jobs until one of them ends.
         capped: bool,
     },
-    /// Done; the job as it stands.
+    /// Done; the job in its new state.
     Done(Job),
-    /// There was nothing to do, and nothing changed; the job as it stands.
+    /// Nothing to do; the unchanged job.
     Unchanged(Job),
-    /// So many jobs and records were due.
+    /// What was due.
     Due {
-        /// How many jobs were dealt with. What cannot be read is not among them.
+        /// Processed jobs, without unreadable ones.
         n_jobs: usize,
-        /// How many records.
         n_records: usize,
-        /// There may be more.
         more: bool,
-        /// Workers that are gone, and what they held: to be taken back by [`WorkerCommand::Lost`].
+        /// Lost workers and their jobs, to be taken back by [`WorkerCommand::Lost`].
         workers_lost: Vec<WorkerLost>,
-        /// Failures that are not added to their groups yet, and groups whose time is over.
+        /// Failures that are not added to their groups yet, and expired groups.
         failures: FailuresDue,
-        /// Schedules with ticks that are due: to be dealt with by [`ScheduleCommand::Fire`].
+        /// Schedules with due ticks, to be processed by [`ScheduleCommand::Fire`].
         schedules: Vec<Schedule>,
     },
-    /// The schedule as it stands, or as it was before it was deleted.
+    /// The schedule, or its last state before it was deleted.
     Schedule {
-        /// The schedule.
         schedule: Box<Schedule>,
-        /// It was registered by this command; otherwise it was there before.
+        /// Whether this command registered it.
         created: bool,
     },
-    /// The checkpoint that was saved.
     Checkpoint(Box<Checkpoint>),
-    /// The schema that was registered or deleted.
     Schema(Box<SchemaEntry>),
     /// The redrive after its step.
     Redriven(Box<Redrive>),
-    /// What failed is added up.
+    /// Failures were added to their groups.
     Folded {
-        /// Groups beyond the bound, to be forgotten by [`FailureCommand::Forget`].
+        /// Groups beyond the bound, to be deleted by [`FailureCommand::Forget`].
         surplus: Vec<FailureId>,
     },
-    /// The queue as it is set.
     Queue(Box<QueueSettings>),
-    /// What became of a heartbeat.
-    Beat(Box<Beaten>),
-    /// The sink as it stands.
+    Heartbeat(Box<HeartbeatAnswer>),
     Sink(Box<SinkCursor>),
-    /// A key of the client.
     Key {
-        /// As it stands.
         key: ApiKey,
-        /// It was made by this command; otherwise it was there before.
+        /// Whether this command created it.
         created: bool,
     },
-    /// The webhook as it stands.
     Webhook(Box<Webhook>),
-    /// The delivery as it stands.
     Delivery(Box<Delivery>),
-    /// What a courier got.
-    Taken(Taken),
-    /// So many deliveries will be sent again.
+    Taken(ClaimedDeliveries),
+    /// Deliveries to be sent again.
     Redelivered {
-        /// How many.
         n_deliveries: usize,
-        /// There may be more.
         more: bool,
     },
-    /// What the clients have spent by now, in the order of the command.
+    /// New totals of the clients, in the order of the command.
     Spent(Vec<QuotaCount>),
-    /// The keys that deliveries are signed with, oldest first.
+    /// Oldest first.
     SigningKeys(Vec<SigningKey>),
-    /// The job is gone, the queue is set, the client is registered, the key is revoked, the webhook is deleted, the row takes
-    /// part again.
+    /// Done, with nothing to return.
     Settled,
-    /// Not done, and nothing changed.
     Refused(Refusal),
 }

@@ -1,5 +1,5 @@
-//! Deliveries: one thing to tell one endpoint. A delivery is written in the transaction of what it tells, and is sent until
-//! the endpoint has it or it is given up.
+//! Deliveries: one message for one endpoint, written in the transaction of its event, and sent
+//! until the endpoint accepts it or it is given up.
 //!
 //! ```text
 //!              the one before it is settled              taken by a courier
@@ -9,9 +9,9 @@
 //!                                                 asked for again
 //! ```
 //!
-//! Deliveries of one job to one endpoint form a [`Chain`]: only the first that is not settled waits or is taken, so they
-//! arrive in the order of the events. A delivery outside of a chain (of what is about no job, or one that somebody asked
-//! for again) waits for no other.
+//! The deliveries of a job to an endpoint form a [`Chain`]: only the first open one waits or is
+//! claimed, so they arrive in the order of the events. A delivery outside of a chain (not about a
+//! job, or sent again on request) waits for no other.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -24,42 +24,35 @@ use crate::limits;
 use crate::time::Time;
 use crate::webhook::{Disabled, DisabledReason, Notice};
 
-/// One thing to tell one endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Its identity, the same with every attempt: what a receiver knows repetitions by.
+    /// The same for every attempt: receivers detect repetitions by it.
     pub id: DeliveryId,
-    /// Whose job or webhook it tells of.
+    /// Owner of the job or webhook.
     pub client: ClientId,
-    /// Whom to tell.
     pub to: Endpoint,
-    /// What to tell.
     pub about: DeliverySubject,
-    /// When it was written.
     pub created_at: Time,
-    /// How far it is.
     pub stage: DeliveryStage,
-    /// Whether it keeps its place among the deliveries of its job to its endpoint.
+    /// Whether it keeps its place in the chain of its job and endpoint.
     pub chained: bool,
-    /// Attempts begun since it was made, or asked for again.
+    /// Attempts begun since it was created or requested again.
     pub attempts: u32,
-    /// Grows each time it is taken: a courier that took it earlier has lost it.
+    /// Incremented by each claim: an earlier courier has lost it.
     pub fence: u32,
     /// The newest attempts, oldest first; at most [`limits::ATTEMPTS_KEPT`].
     pub log: Vec<DeliveryAttempt>,
 }
 
-/// Whom to tell.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Endpoint {
-    /// A registered webhook.
     Webhook(WebhookId),
-    /// The URL that a job named in its submission.
+    /// The callback URL of the job.
     Callback(String),
 }
 
 impl Endpoint {
-    /// What tells the endpoints of one job apart: the webhook, or zero for the one callback it can have.
+    /// Distinguishes the endpoints of one job: the webhook id, or zero for the callback.
     pub const fn key(&self) -> WebhookId {
         match self {
             Endpoint::Webhook(id) => *id,
@@ -68,39 +61,28 @@ impl Endpoint {
     }
 }
 
-/// What to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliverySubject {
-    /// Something happened to a job.
-    Event {
-        /// The job.
-        job: JobId,
-        /// What happened.
-        event: Event,
-    },
+    /// An event of a job.
+    Event { job: JobId, event: Event },
     /// Another webhook of the client was disabled.
     Notice(Notice),
-    /// Nothing happened; the owner of the endpoint wants to see a delivery.
+    /// A test requested by the owner of the endpoint.
     Test,
 }
 
-/// How far a delivery is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeliveryStage {
-    /// Another one comes first.
     Blocked,
     /// To be sent at this moment or later.
     Waiting(Time),
-    /// A courier has it; it is to be taken again if nothing is heard until then.
+    /// A courier has it until this moment; then others may claim it.
     Taken(Time),
-    /// The endpoint has it.
     Delivered(Time),
-    /// Given up.
     Failed(Time, DeliveryFailure),
 }
 
 impl DeliveryStage {
-    /// Whether something is still to be done.
     pub const fn is_open(&self) -> bool {
         match self {
             DeliveryStage::Blocked | DeliveryStage::Waiting(_) | DeliveryStage::Taken(_) => true,
@@ -113,54 +95,46 @@ impl DeliveryStage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DeliveryFailure {
-    /// No attempt is left.
     Exhausted = 1,
     /// The endpoint answered 410 Gone.
     Gone = 2,
-    /// The endpoint is disabled.
     Disabled = 3,
-    /// The endpoint was deleted.
     Deleted = 4,
 }
 
-/// One attempt to deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryAttempt {
-    /// When it began.
     pub at: Time,
-    /// How long it took.
     pub took: Duration,
-    /// The status that the endpoint answered with.
+    /// HTTP status of the answer.
     pub status: Option<u16>,
-    /// What went wrong, in English; `None` if nothing did.
+    /// Error message in English; `None` on success.
     pub error: Option<String>,
 }
 
-/// The deliveries of one job to one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Chain {
-    /// Which job.
     pub job: JobId,
-    /// Which endpoint, by [`Endpoint::key`].
+    /// [`Endpoint::key`].
     pub endpoint: WebhookId,
 }
 
-/// What becomes of a delivery that failed, and of an endpoint that fails.
+/// Retries of deliveries, and when a failing webhook is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeliveryPolicy {
     /// Attempts in all, the first included.
     pub attempts_max: u32,
-    /// The longest that the first wait may be; each after it may be twice as long.
+    /// Upper bound of the first wait; doubled with each attempt.
     pub base: Duration,
-    /// No wait is longer.
     pub max: Duration,
-    /// A webhook is disabled when it has failed for this long, and [`limits::GIVEN_UP_MAX`] deliveries were given up.
+    /// A webhook is disabled when it has failed for this long and [`limits::GIVEN_UP_MAX`]
+    /// deliveries were given up.
     pub disable_after: Duration,
 }
 
 impl DeliveryPolicy {
-    /// The wait after attempt number `n` failed: full jitter below an exponential bound, but not less than the endpoint
-    /// asked for, within [`limits::RETRY_AFTER_MAX`].
+    /// The wait after attempt number `n` failed: full jitter below an exponential bound, but at
+    /// least what the endpoint asked for, within [`limits::RETRY_AFTER_MAX`].
     pub fn wait(&self, n: u32, asked: Option<Duration>, random: u64) -> Duration {
         let doublings = n.saturating_sub(1).min(31);
         let bound = self.base.saturating_mul(1 << doublings).min(self.max);
@@ -171,7 +145,6 @@ impl DeliveryPolicy {
 }
 
 impl Delivery {
-    /// The job it tells of.
     pub const fn job(&self) -> Option<JobId> {
         match &self.about {
             DeliverySubject::Event { job, .. } => Some(*job),
@@ -179,7 +152,7 @@ impl Delivery {
         }
     }
 
-    /// Whether the time for which a courier took it is over, so that another may have it.
+    /// Whether the courier's lease is over.
     pub fn is_overdue(&self, now: Time) -> bool {
         matches!(self.stage, DeliveryStage::Taken(until) if until <= now)
     }
@@ -192,7 +165,7 @@ impl Delivery {
         }
     }
 
-    /// Its place in its chain, for as long as it has one: what orders a chain.
+    /// Its position in its chain while it has one.
     pub const fn position(&self) -> Option<u32> {
         match &self.about {
             DeliverySubject::Event { event, .. } if self.chained && self.stage.is_open() => Some(event.n),
@@ -216,7 +189,6 @@ impl Delivery {
         }
     }
 
-    /// What a list can be filtered by.
     pub const fn status(&self) -> DeliveryStatus {
         match self.stage {
             DeliveryStage::Blocked | DeliveryStage::Waiting(_) | DeliveryStage::Taken(_) => {
@@ -228,15 +200,11 @@ impl Delivery {
     }
 }
 
-/// How far a delivery is, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum DeliveryStatus {
-    /// Still to be delivered.
     Pending = 0,
-    /// Delivered.
     Delivered = 1,
-    /// Given up.
     Failed = 2,
 }
 
@@ -283,7 +251,7 @@ impl Delivery {
         bytes
     }
 
-    /// Reads what [`Self::encode`] wrote.
+    /// Decodes the bytes of [`Self::encode`].
     pub fn decode(id: DeliveryId, bytes: &[u8]) -> Result<Delivery, Corrupt> {
         let mut delivery = Delivery {
             id,

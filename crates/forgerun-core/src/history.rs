@@ -1,8 +1,8 @@
-//! What happened to a job, as events; the compact form in which a job row carries its own history; and the journal, which has
-//! the events of all jobs and webhooks.
+//! Events of a job; the compact history stored in a job row; and the journal with the events of all
+//! jobs and webhooks.
 //!
-//! Every change of state is one [`Event`]. Two kinds of news are no change of state (progress, and the notification of
-//! an EMIT_EVENT job): they go to the journal but not into the history.
+//! Every change of state is one [`Event`]. Progress and the notification of an EMIT_EVENT job are
+//! events too, but change no state: they go to the journal only.
 
 use alloc::vec::Vec;
 
@@ -13,57 +13,50 @@ use crate::state::{Cause, State};
 use crate::time::Time;
 use crate::webhook::{Disabled, DisabledReason, Notice};
 
-/// One thing that happened to a job.
+/// An event of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// 1 for the first event of the job; no number occurs twice.
+    /// 1 for the first event of the job; unique within the job.
     pub n: u32,
-    /// What happened.
     pub kind: EventKind,
-    /// When; strictly later than the event before.
+    /// Strictly later than the event before.
     pub at: Time,
-    /// The attempt that was under way or about to begin, from 1.
+    /// The attempt that was running or about to begin, from 1.
     pub attempt: u32,
-    /// The execution it belongs to, from 1.
+    /// From 1.
     pub execution: u32,
 }
 
-/// What an event tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// The job changed state.
     Moved {
-        /// `None` for the birth of the job.
+        /// `None` for the first event.
         from: Option<State>,
-        /// The state it has now.
         to: State,
-        /// Why it moved.
         cause: Cause,
-        /// For a failure: whether the server will try again by itself, or nobody can any more.
-        outlook: Outlook,
+        /// For a failure: whether another attempt follows.
+        retry_status: RetryStatus,
     },
-    /// A worker reported progress, in percent.
+    /// Progress in percent.
     Progress(u8),
-    /// An EMIT_EVENT job said what it had to say.
+    /// The notification of an EMIT_EVENT job.
     Emitted,
 }
 
-/// What follows a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
-pub enum Outlook {
-    /// Nothing by itself; a client may still retry. Also every event that is no failure.
+pub enum RetryStatus {
+    /// Not a failure; or one that the server does not retry, but a client may.
     #[default]
     Open = 0,
-    /// The server will try again by itself.
+    /// The server will retry.
     WillRetry = 1,
-    /// No retry is left: the last word on this job.
+    /// No retry is left.
     Final = 2,
 }
 
-/// The name of an event; each transport derives its own spelling.
+/// Each transport derives its own spelling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[expect(missing_docs, reason = "the names are the documentation")]
 pub enum EventName {
     Created,
     Queued,
@@ -80,7 +73,6 @@ pub enum EventName {
 }
 
 impl Event {
-    /// The name this event goes by.
     pub const fn name(&self) -> EventName {
         match self.kind {
             EventKind::Progress(_) => EventName::Progress,
@@ -100,7 +92,6 @@ impl Event {
         }
     }
 
-    /// The id of this event of `job`.
     pub const fn id(&self, job: JobId) -> EventId {
         EventId::of(job, self.n, self.at.unix_ms())
     }
@@ -108,13 +99,16 @@ impl Event {
     /// Whether it ended its execution: the outcome was written with it.
     pub const fn ends(&self) -> bool {
         match self.kind {
-            EventKind::Moved { to, outlook, .. } => to.is_final() && !matches!(outlook, Outlook::WillRetry),
+            EventKind::Moved { to, retry_status, .. } => {
+                to.is_final() && !matches!(retry_status, RetryStatus::WillRetry)
+            }
             EventKind::Progress(_) | EventKind::Emitted => false,
         }
     }
 
-    /// Whether it came after the event of the same job with this id. The id has only the lowest bits of the number, which
-    /// is enough: within one millisecond there are a thousand events at most.
+    /// Whether it came after the event of the same job with this id. The id has only the lowest
+    /// bits of the number, which suffices: within one millisecond there are a thousand events at
+    /// most.
     pub const fn is_after(&self, id: EventId) -> bool {
         let (ms, id_ms) = (self.at.unix_ms(), id.unix_ms());
         let ahead = (self.n as u16).wrapping_sub(id.n_low()) & 0xfff;
@@ -128,7 +122,7 @@ impl Event {
         bytes
     }
 
-    /// Reads what [`Self::to_bytes`] wrote.
+    /// Decodes the bytes of [`Self::to_bytes`].
     pub(crate) fn from_bytes(mut bytes: &[u8]) -> Result<Event, Corrupt> {
         let event = Event::decode(&mut bytes)?;
         if bytes.is_empty() { Ok(event) } else { Err(Corrupt) }
@@ -136,9 +130,9 @@ impl Event {
 
     fn encode(&self, out: &mut Vec<u8>) {
         let kind = match self.kind {
-            EventKind::Moved { from, to, cause, outlook } => {
+            EventKind::Moved { from, to, cause, retry_status } => {
                 let from = from.map_or(NO_STATE, State::as_u8);
-                [cause.as_u8(), from << 4 | to.as_u8(), outlook as u8]
+                [cause.as_u8(), from << 4 | to.as_u8(), retry_status as u8]
             }
             EventKind::Progress(percent) => [PROGRESS, percent, 0],
             EventKind::Emitted => [EMITTED, 0, 0],
@@ -166,10 +160,10 @@ impl Event {
                 },
                 to: State::from_u8(data & 0xf).ok_or(Corrupt)?,
                 cause: Cause::from_u8(cause).ok_or(Corrupt)?,
-                outlook: match more {
-                    0 => Outlook::Open,
-                    1 => Outlook::WillRetry,
-                    2 => Outlook::Final,
+                retry_status: match more {
+                    0 => RetryStatus::Open,
+                    1 => RetryStatus::WillRetry,
+                    2 => RetryStatus::Final,
                     _ => return Err(Corrupt),
                 },
             },
@@ -184,11 +178,11 @@ impl Event {
 
 const PROGRESS: u8 = 0x80;
 const EMITTED: u8 = 0x81;
-/// In the journal, where a job's event has its cause: what follows is about a webhook.
+/// In the journal, in place of a cause: what follows is about a webhook.
 const WEBHOOK_DISABLED: u8 = 0x82;
 const NO_STATE: u8 = 0xf;
 
-/// The changes of state of one job, oldest first, as stored with it.
+/// The state changes of one job, oldest first, as stored with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct History {
     bytes: Vec<u8>,
@@ -198,21 +192,21 @@ pub struct History {
 }
 
 impl History {
-    /// The number and moment for the next event: strictly after the last one, even when the clock stood still or
-    /// went back.
+    /// Number and moment of the next event: strictly after the last one, even if the clock stood
+    /// still or went back.
     pub fn next(&self, now: Time) -> (u32, Time) {
         let at = self.at_last.map_or(now, |last| now.max(last + core::time::Duration::from_micros(1)));
         (self.n_last + 1, at)
     }
 
-    /// Counts an event that is not kept, so that numbers and moments stay unique.
+    /// Counts an event that is not stored, so that numbers and moments stay unique.
     pub(crate) fn count(&mut self, event: &Event) {
         debug_assert!(event.n > self.n_last, "events are numbered upwards");
         self.n_last = event.n;
         self.at_last = Some(event.at);
     }
 
-    /// Adds the newest event, letting go of old ones past the bound.
+    /// Adds the newest event and drops old ones beyond the bound.
     pub(crate) fn push(&mut self, event: &Event) {
         if self.n_kept as usize >= limits::EVENTS_MAX {
             self.forget_older_half();
@@ -222,18 +216,18 @@ impl History {
         self.n_kept += 1;
     }
 
-    /// The events, oldest first. Bytes that cannot be read end the list: a lost event must not break its job.
+    /// The events, oldest first. Unreadable bytes end the list: a lost event must not break its
+    /// job.
     pub fn events(&self) -> impl Iterator<Item = Event> + '_ {
         let mut rest = self.bytes.as_slice();
         core::iter::from_fn(move || if rest.is_empty() { None } else { Event::decode(&mut rest).ok() })
     }
 
-    /// How many events are kept.
+    /// Number of stored events.
     pub fn len(&self) -> usize {
         self.n_kept as usize
     }
 
-    /// Whether nothing has happened yet.
     pub fn is_empty(&self) -> bool {
         self.n_kept == 0
     }
@@ -269,36 +263,26 @@ impl History {
     }
 }
 
-/// One line of the journal: what happened, and who may hear of it.
+/// One journal entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalEntry {
-    /// Whose job or webhook it is about.
+    /// Owner of the job or webhook.
     pub client: ClientId,
-    /// What happened to which.
     pub about: JournalSubject,
 }
 
-/// What happened, and to what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalSubject {
-    /// Something happened to a job.
-    Job {
-        /// Which job.
-        job: JobId,
-        /// What happened.
-        event: Event,
-    },
-    /// A webhook was disabled.
+    Job { job: JobId, event: Event },
     Webhook(Notice),
 }
 
 impl JournalEntry {
-    /// An event of a job of `client`.
     pub const fn of_job(job: JobId, client: ClientId, event: Event) -> JournalEntry {
         JournalEntry { client, about: JournalSubject::Job { job, event } }
     }
 
-    /// The job and its event, where it is about one.
+    /// The job and its event, if the entry is about a job.
     pub const fn job_event(&self) -> Option<(JobId, &Event)> {
         match &self.about {
             JournalSubject::Job { job, event } => Some((*job, event)),
@@ -306,7 +290,6 @@ impl JournalEntry {
         }
     }
 
-    /// When it happened.
     pub const fn at(&self) -> Time {
         match &self.about {
             JournalSubject::Job { event, .. } => event.at,
@@ -314,7 +297,6 @@ impl JournalEntry {
         }
     }
 
-    /// The id of what happened.
     pub const fn id(&self) -> EventId {
         match &self.about {
             JournalSubject::Job { job, event } => event.id(*job),
@@ -323,7 +305,7 @@ impl JournalEntry {
     }
 }
 
-/// The bytes of one journal row: all entries of one transaction, in order.
+/// Encodes a journal row: all entries of one transaction, in order.
 pub fn encode_entries(entries: &[JournalEntry]) -> Vec<u8> {
     let mut out = Vec::with_capacity(entries.len() * 48);
     for entry in entries {
@@ -346,7 +328,7 @@ pub fn encode_entries(entries: &[JournalEntry]) -> Vec<u8> {
     out
 }
 
-/// Reads what [`encode_entries`] wrote.
+/// Decodes the bytes of [`encode_entries`].
 pub fn decode_entries(mut from: &[u8]) -> Result<Vec<JournalEntry>, Corrupt> {
     let mut entries = Vec::new();
     while !from.is_empty() {
@@ -376,7 +358,7 @@ mod tests {
     use std::vec::Vec;
 
     fn moved(n: u32, from: Option<State>, to: State, cause: Cause) -> Event {
-        let kind = EventKind::Moved { from, to, cause, outlook: Outlook::Open };
+        let kind = EventKind::Moved { from, to, cause, retry_status: RetryStatus::Open };
         Event { n, kind, at: Time::from_millis(i64::from(n)), attempt: 1, execution: 1 }
     }
 
@@ -435,10 +417,10 @@ mod tests {
     #[test]
     fn only_a_final_state_without_a_retry_to_come_ends_an_execution() {
         for to in State::ALL {
-            for outlook in [Outlook::Open, Outlook::WillRetry, Outlook::Final] {
-                let kind = EventKind::Moved { from: None, to, cause: Cause::Fail, outlook };
+            for retry_status in [RetryStatus::Open, RetryStatus::WillRetry, RetryStatus::Final] {
+                let kind = EventKind::Moved { from: None, to, cause: Cause::Fail, retry_status };
                 let event = Event { kind, ..moved(1, None, to, Cause::Fail) };
-                assert_eq!(event.ends(), to.is_final() && outlook != Outlook::WillRetry);
+                assert_eq!(event.ends(), to.is_final() && retry_status != RetryStatus::WillRetry);
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Identities: UUIDs that cannot be mixed up.
+//! Typed UUIDs that cannot be mixed up.
 //!
-//! Jobs, executions and events have version 7 ids (they sort by time of birth, which the claim order relies on);
-//! clients have version 4 ids, because a client id doubles as a capability until its first key exists.
-//! The random part is an argument: this crate draws nothing.
+//! Jobs, executions and events have version 7 ids: they sort by creation time, which the claim
+//! order relies on. Clients have version 4 ids, because a client id doubles as a capability until
+//! its first key exists. The random part is an argument: this crate generates no randomness.
 
 use core::fmt;
 use core::str::FromStr;
@@ -14,22 +14,20 @@ macro_rules! id {
         pub struct $name(u128);
 
         impl $name {
-            /// The id with these 128 bits.
             pub const fn from_u128(bits: u128) -> Self {
                 Self(bits)
             }
 
-            /// The 128 bits of the id.
             pub const fn as_u128(self) -> u128 {
                 self.0
             }
 
-            /// The id as stored: sixteen bytes, most significant first, so that bytes sort like ids.
+            /// As stored: sixteen bytes, big-endian, so that bytes sort like ids.
             pub const fn to_bytes(self) -> [u8; 16] {
                 self.0.to_be_bytes()
             }
 
-            /// Reads what [`Self::to_bytes`] wrote.
+            /// Decodes the bytes of [`Self::to_bytes`].
             pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
                 Some(Self(u128::from_be_bytes(bytes.try_into().ok()?)))
             }
@@ -66,15 +64,14 @@ id! {
     ExecutionId
 }
 id! {
-    /// Who owns a job.
     ClientId
 }
 id! {
-    /// One event of a job or of a webhook.
+    /// An event of a job or webhook.
     EventId
 }
 id! {
-    /// An API key; not its secret.
+    /// Identifies an API key; not its secret.
     KeyId
 }
 id! {
@@ -83,14 +80,13 @@ id! {
 }
 
 impl BlobId {
-    /// The version 7 id born at `unix_ms` with 74 of the given random bits.
+    /// A version 7 id of this time, with 74 of the random bits.
     pub const fn v7(unix_ms: u64, random: u128) -> Self {
         Self(v7(unix_ms, random))
     }
 }
 
 id! {
-    /// A registered webhook.
     WebhookId
 }
 id! {
@@ -103,29 +99,30 @@ id! {
 }
 
 impl WebhookId {
-    /// Stands for the callback of a job, which has no id, in what is kept by endpoint.
+    /// Stands for the callback of a job, which has no id, among endpoints.
     pub const CALLBACK: WebhookId = WebhookId::from_u128(0);
 
-    /// The version 7 id born at `unix_ms` with 74 of the given random bits.
+    /// A version 7 id of this time, with 74 of the random bits.
     pub const fn v7(unix_ms: u64, random: u128) -> Self {
         Self(v7(unix_ms, random))
     }
 }
 
 impl SigningKeyId {
-    /// The version 7 id born at `unix_ms` with 74 of the given random bits.
+    /// A version 7 id of this time, with 74 of the random bits.
     pub const fn v7(unix_ms: u64, random: u128) -> Self {
         Self(v7(unix_ms, random))
     }
 }
 
 impl DeliveryId {
-    /// The id of the delivery to an endpoint about the event number `n` of a job or webhook: derived, so that two deliveries of
-    /// one event differ by endpoint and two events of one job by number. The number stands before the other bits, so that the
-    /// deliveries of one transaction sort in the order of what they tell. What is about no event draws `bits`.
+    /// The id of the delivery of event `n` to an endpoint. Derived: deliveries of one event differ
+    /// by endpoint, and events of one job by number. The number precedes the other bits, so that
+    /// the deliveries of one transaction sort in the order of their events. A delivery about no
+    /// event uses `bits`.
     pub const fn of(unix_ms: u64, n: u32, bits: u64, endpoint: WebhookId) -> Self {
         const LOW_62: u128 = (1 << 62) - 1;
-        // Spread, because endpoints born together differ in a few bits only.
+        // Spread, because ids made at the same time differ in a few bits only.
         let endpoint = (endpoint.0 as u64 ^ (endpoint.0 >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let bits = bits ^ endpoint ^ (endpoint >> 32);
         Self(v7(unix_ms, ((n as u128 & 0xfff) << 62) | (bits as u128 & LOW_62)))
@@ -133,14 +130,14 @@ impl DeliveryId {
 }
 
 impl KeyId {
-    /// The version 7 id born at `unix_ms` with 74 of the given random bits.
+    /// A version 7 id of this time, with 74 of the random bits.
     pub const fn v7(unix_ms: u64, random: u128) -> Self {
         Self(v7(unix_ms, random))
     }
 }
 
 impl ClientId {
-    /// The version 4 id with 122 of the given random bits.
+    /// A version 4 id with 122 of the random bits.
     pub const fn v4(random: u128) -> Self {
         const VERSION: u128 = 0xf << 76;
         const VARIANT: u128 = 0b11 << 62;
@@ -149,53 +146,54 @@ impl ClientId {
 }
 
 impl JobId {
-    /// The version 7 id born at `unix_ms` with 74 of the given random bits.
+    /// A version 7 id of this time, with 74 of the random bits.
     pub const fn v7(unix_ms: u64, random: u128) -> Self {
         Self(v7(unix_ms, random))
     }
 
-    /// The id of the first execution of this job, which is its own.
+    /// The first execution of a job has the job's id.
     pub const fn first_execution(self) -> ExecutionId {
         ExecutionId(self.0)
     }
 }
 
 impl ExecutionId {
-    /// The version 7 id born at `unix_ms` with 74 of the given random bits.
+    /// A version 7 id of this time, with 74 of the random bits.
     pub const fn v7(unix_ms: u64, random: u128) -> Self {
         Self(v7(unix_ms, random))
     }
 }
 
 impl EventId {
-    /// The id of the `n`th event of `job`: derived rather than stored. The twelve bits behind the time hold `n`, the last
-    /// 62 are the job's, so two events of one job differ by number and two jobs differ by their own random bits.
+    /// The id of event `n` of `job`: derived, not stored. The twelve bits behind the time hold `n`,
+    /// the last 62 are the job's, so events of one job differ by number, and jobs by their random
+    /// bits.
     pub const fn of(job: JobId, n: u32, unix_ms: u64) -> Self {
         const LAST_62: u128 = (1 << 62) - 1;
         Self(v7(unix_ms, ((n as u128 & 0xfff) << 62) | (job.0 & LAST_62)))
     }
 
-    /// The id of the event of a webhook with this number, put together like that of a job.
+    /// The id of event `n` of a webhook, derived like that of a job.
     pub const fn of_webhook(webhook: WebhookId, n: u32, unix_ms: u64) -> Self {
         Self::of(JobId(webhook.0), n, unix_ms)
     }
 
-    /// The moment it carries, in milliseconds since the epoch.
+    /// Its time, in milliseconds since the epoch.
     pub const fn unix_ms(self) -> u64 {
         (self.0 >> 80) as u64
     }
 
-    /// The twelve lowest bits of the number it carries.
+    /// The twelve lowest bits of its number.
     pub const fn n_low(self) -> u16 {
         ((self.0 >> 64) & 0xfff) as u16
     }
 
-    /// Whether an event of `job` could have it: all but time and number fits.
+    /// Whether all bits but time and number are those of `job`.
     pub const fn is_of(self, job: JobId) -> bool {
         self.0 == Self::of(job, self.n_low() as u32, self.unix_ms()).0
     }
 
-    /// Whether it has the form of an event's id at all.
+    /// Whether the fixed bits are those of an event id.
     pub const fn is_well_formed(self) -> bool {
         self.is_of(JobId(self.0))
     }
@@ -220,13 +218,12 @@ const fn v7(unix_ms: u64, random: u128) -> u128 {
     time | (0x7 << 76) | rand_a | (0b10 << 62) | (random & LOW_62)
 }
 
-/// Where the bytes of an id stand in its text.
+/// Offsets of the bytes in the text of an id.
 const BYTE_PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
 
-/// What stands between them.
 const HYPHEN_PLACES: [usize; 4] = [8, 13, 18, 23];
 
-/// The values of hexadecimal digits; all bits for what is none.
+/// Values of hexadecimal digits; all bits set for other characters.
 const DIGITS: [u8; 256] = {
     let mut digits = [0xff; 256];
     let mut value = 0;
@@ -240,7 +237,7 @@ const DIGITS: [u8; 256] = {
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// The 32 digits of an id, without hyphens: what `{:032x}` writes, in a fraction of the time.
+/// The 32 digits of an id, without hyphens: the text of `{:032x}`, in a fraction of the time.
 pub(crate) fn digits(bits: u128) -> [u8; 32] {
     let mut text = [0; 32];
     for (pair, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(bits.to_be_bytes()) {
@@ -266,7 +263,7 @@ fn parse_uuid(text: &str) -> Result<u128, NotAnId> {
     for (byte, at) in bytes.iter_mut().zip(BYTE_PLACES) {
         let (high, low) = (DIGITS[usize::from(text[at])], DIGITS[usize::from(text[at + 1])]);
         *byte = (high << 4) | (low & 0xf);
-        // What is no digit has bits that no digit has.
+        // Other characters have bits that no digit has.
         odd |= (high | low) & 0xf0;
     }
     if odd == 0 { Ok(u128::from_be_bytes(bytes)) } else { Err(NotAnId) }

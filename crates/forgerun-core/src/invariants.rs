@@ -1,4 +1,4 @@
-//! What must always hold, as named pure functions. Tests, the simulator and debug assertions all ask these.
+//! Invariants as named pure functions, for tests, the simulator and debug assertions.
 
 use crate::delivery::{Delivery, DeliveryStage};
 use crate::history::{Event, EventKind};
@@ -6,11 +6,11 @@ use crate::job::{AttemptError, Job, Parked};
 use crate::limits;
 use crate::state::{State, is_legal};
 
-/// An invariant that does not hold, by name.
+/// The name of a violated invariant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken(pub &'static str);
 
-/// Everything a single job must satisfy, whoever wrote it.
+/// The invariants of a single job.
 pub fn job(job: &Job) -> Result<(), Broken> {
     match rules(job).into_iter().find(|(_, holds)| !holds) {
         Some((name, _)) => Err(Broken(name)),
@@ -27,7 +27,7 @@ pub fn rules(job: &Job) -> [(&'static str, bool); 26] {
     [
         (
             "a worker holds a job exactly while it is assigned or running",
-            job.lease.is_some() == (job.state.is_active() && job.head.conducts.is_none()),
+            job.lease.is_some() == (job.state.is_active() && job.head.workflow_head.is_none()),
         ),
         ("a held job was handed out under a token", !job.state.is_active() || job.fence > 0),
         (
@@ -63,11 +63,11 @@ pub fn rules(job: &Job) -> [(&'static str, bool); 26] {
     ]
 }
 
-/// A legal chain of events: numbered and timed upwards, each move beginning where the last one ended, and every
-/// move one that the state machine allows.
+/// A legal chain of events: numbers and times ascend, and each move begins where the last one ended
+/// and is one that the state machine allows.
 ///
-/// A long history lets go of what happened between the birth of the job and its newest events, so the second event
-/// may begin anywhere if its number shows such a gap.
+/// A long history drops events between the first and the newest ones, so the second event may begin
+/// anywhere if its number shows a gap.
 pub fn chain(events: impl IntoIterator<Item = Event>) -> Result<(), Broken> {
     let mut last: Option<Event> = None;
     let mut stood = None;
@@ -95,7 +95,6 @@ pub fn chain(events: impl IntoIterator<Item = Event>) -> Result<(), Broken> {
     Ok(())
 }
 
-/// Everything a single delivery must satisfy, whoever wrote it.
 pub fn delivery(delivery: &Delivery) -> Result<(), Broken> {
     let rules = [
         ("only what is about a job is chained", !delivery.chained || delivery.job().is_some()),
@@ -113,8 +112,7 @@ pub fn delivery(delivery: &Delivery) -> Result<(), Broken> {
     }
 }
 
-/// Of the deliveries of a chain that are not settled, in the order of their places, the first can be sent and the others
-/// wait for it.
+/// Of the open deliveries of a chain, by position, the first can be sent and the others wait.
 pub fn order<'a>(open: impl IntoIterator<Item = &'a Delivery>) -> Result<(), Broken> {
     let mut last: Option<&Delivery> = None;
     for delivery in open {
@@ -149,7 +147,8 @@ fn last_state(job: &Job) -> Option<State> {
 
 #[cfg(test)]
 mod tests {
-    //! Every invariant can fail: for each there is a broken sample that it, and no invariant before it, catches.
+    //! Every invariant can fail: for each there is a sample that it, and no invariant before it,
+    //! rejects.
 
     use std::collections::BTreeSet;
     use std::sync::Arc;
@@ -159,7 +158,7 @@ mod tests {
     use super::Broken;
     use crate::codec::put_varint;
     use crate::failure::FailureId;
-    use crate::history::{Event, EventKind, History, Outlook};
+    use crate::history::{Event, EventKind, History, RetryStatus};
     use crate::id::ExecutionId;
     use crate::job::{Job, Parked, ResultNote};
     use crate::limits;
@@ -170,7 +169,7 @@ mod tests {
 
     type Break = fn(&mut Job);
 
-    /// A state, and how to spoil a sound job in it.
+    /// A state, and how to break a valid job in it.
     const SPOILT: [(&str, State, Break); 26] = [
         ("a worker holds a job exactly while it is assigned or running", State::Running, |job| {
             job.lease = None
@@ -230,7 +229,8 @@ mod tests {
         job.parked = Parked::ForPlace;
     }
 
-    /// No command can make a history too long, so the count in its stored form is altered to one too many.
+    /// No command can make a history too long, so the count in its stored form is altered to one
+    /// too many.
     fn long_history(job: &mut Job) {
         let mut stored = Vec::new();
         job.history.encode(&mut stored);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     fn moved(n: u32, from: Option<State>, to: State) -> Event {
-        let kind = EventKind::Moved { from, to, cause: Cause::Due, outlook: Outlook::Open };
+        let kind = EventKind::Moved { from, to, cause: Cause::Due, retry_status: RetryStatus::Open };
         Event { n, kind, at: Time::from_millis(i64::from(n)), attempt: 1, execution: 1 }
     }
 

@@ -1,5 +1,5 @@
-//! Batches: one job made of items. What each item is was fixed at submission ([`Item`]); how each ended ([`ItemEnd`]) is
-//! kept per execution, apart from the job, so that an execution that has ended keeps its list whatever follows it.
+//! Batches: one job made of items. [`Item`] is fixed at submission. How each ended ([`ItemEnd`]) is
+//! stored per execution, apart from the job, so that an ended execution keeps its list.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,10 +8,9 @@ use crate::catalog::Kind;
 use crate::codec::{Corrupt, Fields, Writer};
 use crate::work::WorkKind;
 
-/// What a job knows of its items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Items {
-    /// How many there are; at least one, at most [`limits::ITEMS_MAX`].
+    /// From 1 to [`limits::ITEMS_MAX`].
     ///
     /// [`limits::ITEMS_MAX`]: crate::limits::ITEMS_MAX
     pub n: u32,
@@ -22,68 +21,60 @@ pub struct Items {
 /// One item of a batch, as submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
-    /// What the client calls it, or its place counted from zero. Unique within its batch.
+    /// The client's id, or the position counted from zero. Unique within the batch.
     pub id: String,
-    /// What kind of job it is; `None` if that of its batch.
+    /// Job type; `None` for that of the batch.
     pub job_type: Option<String>,
-    /// What the built-in worker simulates; `None` for real work.
+    /// Simulated work; `None` for real work.
     pub work_kind: Option<WorkKind>,
-    /// Whatever else was said of it, as received.
+    /// Other members, as received.
     pub payload: Vec<u8>,
 }
 
-/// How one item ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemEnd {
-    /// Which item.
     pub id: String,
-    /// What went wrong; `None` if it went well.
+    /// `None` if the item succeeded.
     pub error: Option<ItemError>,
 }
 
-/// Why one item did not end well.
+/// Why an item failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemError {
-    /// The kind of failure, from the catalog.
     pub kind: Kind,
     /// In English.
     pub message: String,
-    /// Whether another try of this item is worth it.
+    /// Whether a retry of the item is worthwhile.
     pub retryable: bool,
 }
 
 impl ItemError {
     const NOT_BEGUN: &str = "Not begun, because a step before it did not succeed.";
 
-    /// Of a step of a workflow that never had its turn.
+    /// The error of a workflow step that never ran.
     pub fn not_begun() -> ItemError {
         ItemError { kind: Kind::Cancelled, message: String::from(ItemError::NOT_BEGUN), retryable: false }
     }
 
-    /// Whether it is that. The words tell: nothing else of it is stored.
+    /// Recognised by the message: nothing else of it is stored.
     pub fn is_not_begun(&self) -> bool {
         self.kind == Kind::Cancelled && self.message == ItemError::NOT_BEGUN
     }
 }
 
-/// How many items of a batch ended how, as of the newest attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Ended well.
     pub completed: u32,
-    /// Did not.
     pub failed: u32,
 }
 
 impl Tally {
-    /// Counts a list.
     pub fn of(ends: &[ItemEnd]) -> Tally {
         let failed = ends.iter().filter(|end| end.error.is_some()).count() as u32;
         Tally { completed: ends.len() as u32 - failed, failed }
     }
 }
 
-/// The bytes of a list of items.
 pub(crate) fn encode_items(items: &[Item], out: &mut Vec<u8>) {
     let mut out = Writer(out);
     for item in items {
@@ -116,7 +107,6 @@ pub(crate) fn decode_items(bytes: &[u8]) -> Result<Vec<Item>, Corrupt> {
     Fields(bytes).map(|field| item(field?.bytes)).collect()
 }
 
-/// The bytes of a list of ends.
 pub fn encode_ends(ends: &[ItemEnd]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(ends.len() * 24);
     let mut out = Writer(&mut bytes);
@@ -133,7 +123,7 @@ pub fn encode_ends(ends: &[ItemEnd]) -> Vec<u8> {
     bytes
 }
 
-/// Reads what [`encode_ends`] wrote.
+/// Decodes the bytes of [`encode_ends`].
 pub fn decode_ends(bytes: &[u8]) -> Result<Vec<ItemEnd>, Corrupt> {
     let end = |bytes| {
         let mut id = String::new();

@@ -1,8 +1,9 @@
 //! The rules of ForgeRun, and nothing else.
 //!
-//! Whatever happens to a job is a [`Command`]. The pure function [`decide`] turns a batch of commands and the
-//! rows they touch ([`Rows`]) into [`Changes`]; a store writes these all or nothing. Time and randomness are
-//! arguments; there is no clock, file or socket here, and `no_std` lets the compiler prove it.
+//! Whatever happens to a job is a [`Command`]. The pure function [`decide`] turns a batch of
+//! commands and the rows they need ([`Rows`]) into [`Changes`], which a store writes all or
+//! nothing. Time and randomness are arguments. There is no clock, file or socket here: `no_std`
+//! lets the compiler prove it.
 //!
 //! Read in this order: [`state`], [`job`], [`command`], [`rows`], then [`mod@decide`].
 #![no_std]
@@ -10,7 +11,7 @@
 extern crate alloc;
 #[cfg(test)]
 extern crate std;
-// The world of `tests/world` names this crate from outside; the unit tests use it from inside.
+// `tests/world` names this crate from outside; the unit tests use it from inside.
 #[cfg(test)]
 extern crate self as forgerun_core;
 

@@ -1,5 +1,5 @@
-//! Nodes: the processes that work on one store. Each says now and then that it is there, so that an operator sees who is up, and which versions.
-//! Nothing depends on it.
+//! Nodes: the processes that share one store. Their heartbeats show an operator which are up, and
+//! which versions run. No decision depends on them.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -10,24 +10,23 @@ use crate::limits;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
 
-/// A process that works on the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// What it calls itself: another name with every start.
+    /// Different with every process start.
     pub id: String,
-    /// The version of the program.
     pub version: String,
-    /// When it was started.
     pub started_at: Time,
-    /// When it last said that it is there.
+    /// Last heartbeat.
     pub seen_at: Time,
-    /// The queues that living workers ask it for, as [`queue_digest`]s; at most [`limits::NODE_QUEUES_MAX`].
+    /// Queues for which workers asked it, as [`queue_digest`]s; at most
+    /// [`limits::NODE_QUEUES_MAX`].
     pub queues: Vec<u64>,
     /// Whether it runs simulated work itself.
     pub has_built_in: bool,
 }
 
-/// A short name of a queue's key: FNV-1a, the same in every program. Two queues with one digest would count as attended together.
+/// A short digest of a queue's key: FNV-1a, the same in every version. Two queues with one digest
+/// count as attended together.
 pub fn queue_digest(key: &Name) -> u64 {
     key.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -35,7 +34,7 @@ pub fn queue_digest(key: &Name) -> u64 {
 }
 
 impl Node {
-    /// Whether it has been silent for so long that it counts as gone.
+    /// Whether it has been silent for too long.
     pub fn is_gone(&self, now: Time) -> bool {
         self.due_at().is_some_and(|due_at| due_at <= now)
     }

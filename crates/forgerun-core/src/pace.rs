@@ -1,4 +1,5 @@
-//! The pace of a queue whose rate is bounded: when its next job may be handed out. There is such a record only while a queue with a rate is in use.
+//! The pace of a queue with a rate: when its next job may be handed out. The record exists only
+//! while such a queue is in use.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -9,31 +10,29 @@ use crate::job::Name;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
 
-/// How long a pace is remembered after its last turn. Longer than the burst: what is forgotten begins anew.
+/// How long a pace is kept after its last turn. Longer than the burst: a deleted pace starts anew.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// When a queue may go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueuePace {
     /// [`QueueId::key`](crate::queue::QueueId::key) of the queue.
     pub queue: Name,
-    /// When the next turn would come if jobs were handed out evenly.
+    /// The next turn if jobs were handed out evenly.
     pub turn_at: Time,
-    /// When workers are to be woken because one of them was turned away.
+    /// When to wake workers because a claim found no turn.
     pub wake_at: Option<Time>,
 }
 
-/// How fast a queue may go: so many jobs per 1000 seconds, and up to a second's worth at once.
+/// Rate of a queue: jobs per 1000 seconds, with a burst of up to a second's worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueRate(u32);
 
 impl QueueRate {
-    /// So many jobs per 1000 seconds, at least one.
+    /// At least one job per 1000 seconds.
     pub fn per_1000_s(n: u32) -> QueueRate {
         QueueRate(n.max(1))
     }
 
-    /// How many jobs per 1000 seconds.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -49,7 +48,7 @@ impl QueuePace {
         QueuePace { queue, turn_at: Time::ZERO, wake_at: None }
     }
 
-    /// The pace at this rate: no later than it asks for, also where a slower one was set before.
+    /// The pace at this rate: no later than the rate allows, even after a slower one.
     pub fn at_rate(self, rate: QueueRate, now: Time) -> QueuePace {
         let latest = now + rate.interval().max(Duration::from_secs(1));
         QueuePace { turn_at: self.turn_at.min(latest), ..self }
@@ -60,7 +59,6 @@ impl QueuePace {
         self.turn_at - Duration::from_secs(1).saturating_sub(rate.interval())
     }
 
-    /// Uses up a turn.
     pub fn use_turn(&mut self, rate: QueueRate, now: Time) {
         self.turn_at = self.turn_at.max(now) + rate.interval();
     }
@@ -73,7 +71,7 @@ impl Stored for QueuePace {
         self.queue.as_str().to_string()
     }
 
-    /// When somebody is to be woken, or it can be forgotten.
+    /// When to wake workers, or to delete it.
     fn due_at(&self) -> Option<Time> {
         Some(self.wake_at.unwrap_or(self.turn_at + KEPT))
     }
@@ -111,7 +109,7 @@ mod tests {
     }
 
     impl QueuePace {
-        /// Uses up a turn, or says when the next one comes.
+        /// Uses a turn, or returns when the next one comes.
         fn take(&mut self, rate: QueueRate, now: Time) -> Result<(), Time> {
             *self = self.clone().at_rate(rate, now);
             let turn_comes_at = self.turn_comes_at(rate);

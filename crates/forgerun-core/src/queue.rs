@@ -1,7 +1,8 @@
-//! Queues: which one a job waits in, and what was set for it.
+//! Queues: identity and settings.
 //!
-//! Simulated work waits in queues that everybody shares, known by their name. Work for workers outside waits in queues of its
-//! owner: (client, tenant, name). Two clients that both use `default` never see each other's jobs.
+//! Simulated work waits in queues shared by all clients, known by their name. Work for external
+//! workers waits in queues of its owner: (client, tenant, name). Two clients that both use
+//! `default` never see each other's jobs.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -17,27 +18,26 @@ use crate::time::Time;
 /// Digits of a client in a key.
 const CLIENT_DIGITS: usize = 32;
 
-/// Whose queues: a client's, divided further by tenant.
+/// Owner of queues: a client, or one of its tenants.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner {
-    /// The client.
     pub client: ClientId,
-    /// One of its tenants; `None` for the client itself.
+    /// `None` for the client itself.
     pub tenant: Option<Name>,
 }
 
 impl Owner {
-    /// The queues of a client itself.
+    /// The client itself, without a tenant.
     pub const fn client(client: ClientId) -> Owner {
         Owner { client, tenant: None }
     }
 
-    /// What the keys of all the owner's queues begin with.
+    /// Prefix of the keys of all the owner's queues.
     pub fn prefix(&self) -> String {
         self.prefix_with_room(0)
     }
 
-    /// The prefix, with room for so many bytes behind it. Made several times for every job.
+    /// The prefix, with capacity for more bytes. Built several times for every job.
     fn prefix_with_room(&self, room: usize) -> String {
         let tenant = self.tenant.as_ref().map_or("", Name::as_str);
         let mut prefix = String::with_capacity(CLIENT_DIGITS + tenant.len() + 2 + room);
@@ -47,7 +47,7 @@ impl Owner {
         prefix
     }
 
-    /// A name that no other owner can use: for what an owner's jobs share, such as a limit.
+    /// A name within the owner's scope, for what its jobs share, such as a limit.
     pub fn scoped(&self, name: &str) -> Name {
         let mut key = self.prefix_with_room(name.len());
         key.push_str(name);
@@ -55,22 +55,20 @@ impl Owner {
     }
 }
 
-/// A queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueId {
-    /// Whose it is; `None` if everybody shares it.
+    /// `None` for a queue shared by all clients.
     pub owner: Option<Owner>,
-    /// What it is called.
     pub name: Name,
 }
 
 impl QueueId {
-    /// A queue that everybody shares.
+    /// A queue shared by all clients.
     pub const fn shared(name: Name) -> QueueId {
         QueueId { owner: None, name }
     }
 
-    /// The queue as one name: under it stores keep shelves, counts and settings.
+    /// The queue as one name: the key of its shelves, counts and settings.
     pub fn key(&self) -> Name {
         match &self.owner {
             None => self.name.clone(),
@@ -78,7 +76,7 @@ impl QueueId {
         }
     }
 
-    /// Reads what [`Self::key`] wrote.
+    /// The inverse of [`Self::key`].
     pub fn parse(key: &Name) -> QueueId {
         Self::parse_owned(key.as_str()).unwrap_or_else(|| QueueId::shared(key.clone()))
     }
@@ -91,31 +89,29 @@ impl QueueId {
         Some(QueueId { owner: Some(Owner { client, tenant }), name: Name::new(name)? })
     }
 
-    /// Whether `key` is that of a queue that everybody shares.
+    /// Whether `key` is that of a shared queue.
     pub fn is_shared(key: &Name) -> bool {
         !key.as_str().contains('/')
     }
 }
 
-/// What was set for a queue: by its owner, or by the operator for all queues of a name.
+/// Settings of a queue by its owner, or by the operator for all queues of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// [`QueueId::key`] of the queue; the bare name for what the operator set.
+    /// [`QueueId::key`]; the bare name for the operator's settings.
     pub queue: Name,
-    /// Since when nothing is handed out.
+    /// When it was paused.
     pub paused_at: Option<Time>,
-    /// Refuse new jobs while so many wait.
+    /// Refuse new jobs while this many wait.
     pub waiting_max: Option<u64>,
-    /// Hand out nothing while workers hold so many.
+    /// Hand out nothing while workers hold this many.
     pub active_max: Option<u64>,
-    /// Hand out jobs no faster.
+    /// Hand out jobs no faster than this.
     pub rate: Option<QueueRate>,
-    /// When it was first set.
     pub created_at: Time,
 }
 
 impl QueueSettings {
-    /// Nothing special.
     pub const fn new(queue: Name, created_at: Time) -> QueueSettings {
         QueueSettings { queue, paused_at: None, waiting_max: None, active_max: None, rate: None, created_at }
     }
@@ -128,7 +124,7 @@ impl Stored for QueueSettings {
         self.queue.as_str().to_string()
     }
 
-    /// The owner; empty for what the operator set.
+    /// The owner; empty for the operator's settings.
     fn group(&self) -> String {
         QueueId::parse(&self.queue).owner.map_or_else(String::new, |owner| owner.prefix())
     }
@@ -162,7 +158,7 @@ impl Stored for QueueSettings {
     }
 }
 
-/// As text, because a missing number reads as zero, and a bound of zero means something.
+/// As text, because a missing number reads as zero, and a bound of zero is meaningful.
 fn decimal(number: u64) -> String {
     let mut text = String::new();
     let _ = write!(text, "{number}");

@@ -1,4 +1,5 @@
-//! Quotas: how many requests a client has made in all. Nodes count in memory, and add what they counted to this record now and then.
+//! Quotas: the total requests of a client. Nodes count in memory and add to this record
+//! periodically.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -7,12 +8,10 @@ use crate::codec::{Corrupt, Fields, Writer};
 use crate::id::ClientId;
 use crate::record::{RecordKind, Stored};
 
-/// The requests of one client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaCount {
-    /// Which client.
     pub client: ClientId,
-    /// How many requests: of a record, all there ever were; of a command, those to add.
+    /// In a record, the total; in a command, the number to add.
     pub n_requests: u64,
 }
 
@@ -23,7 +22,7 @@ impl Stored for QuotaCount {
         self.client.to_string()
     }
 
-    /// Never: what is spent stays spent.
+    /// Never due: spent quota stays spent.
     fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(32);
         let mut out = Writer(&mut bytes);

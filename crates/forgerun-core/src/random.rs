@@ -1,36 +1,33 @@
-//! Chance that follows from a seed: splitmix64. It is tiny, it needs no crate, and it turns neighbouring seeds, as times
-//! of requests are, into unrelated numbers. No secrets are made with it.
+//! Deterministic random numbers: splitmix64. It is tiny, needs no dependency, and turns similar
+//! seeds, such as times of requests, into unrelated numbers. Not for secrets.
 //!
-//! Changing it changes what past seeds stood for: the work kinds that were drawn, the results of simulated jobs, the ids of
-//! spans, the seeds of the simulator.
+//! Changing it changes what past seeds stood for: chosen work kinds, results of simulated jobs,
+//! span ids, simulator seeds.
 
 const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// A sequence of numbers that follows from its seed.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// The sequence of this seed.
     pub const fn new(seed: u64) -> SplitMix64 {
         SplitMix64(seed)
     }
 
-    /// The next number.
     pub const fn draw(&mut self) -> u64 {
         let number = mix(self.0);
         self.0 = self.0.wrapping_add(GAMMA);
         number
     }
 
-    /// A number from 0 up to, not including, `n`; 0 if `n` is 0.
+    /// Below `n`; 0 if `n` is 0.
     pub const fn below(&mut self, n: u64) -> u64 {
         ((self.draw() as u128 * n as u128) >> 64) as u64
     }
 }
 
-/// One number for another: every bit of the input bears on every bit of the output. It is the first number of the sequence
-/// with this seed.
+/// Mixes the bits: every bit of the input affects every bit of the output. It is the first number
+/// of the sequence with this seed.
 pub const fn mix(bits: u64) -> u64 {
     let bits = bits.wrapping_add(GAMMA);
     let bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,10 +1,12 @@
-//! Redrives: all jobs that failed for a reason are tried again, at a rate, until enough of them fail again.
+//! Redrives: retry all jobs that failed for the same reason, at a rate, until enough of them fail
+//! again.
 //!
-//! A redrive is a job of its own, of a client that nobody has keys of ([`CLIENT`]), in a queue of that client. A node that takes it goes
-//! through the failed jobs of the group in small steps. Each step is one transaction: it opens another execution of some jobs and notes
-//! that in the record of the redrive. So a node that dies in between has done a step or has not, and the next one goes on where it
-//! stopped. A step names the execution that failed, and only executions that had failed when the redrive began: no execution is
-//! redriven twice, and what fails again is left alone.
+//! A redrive is a job of an internal client ([`CLIENT`]) that has no keys, in a queue of that
+//! client. The node that claims it processes the failed jobs of the group in small steps. Each step
+//! is one transaction: it opens another execution of some jobs and notes that in the redrive's
+//! record. A node that dies has done a step or not, and the next one continues there. A step names
+//! the execution that failed, and only executions that had failed when the redrive began: so no
+//! execution is redriven twice, and jobs that fail again are not retried.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -16,53 +18,49 @@ use crate::limits;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
 
-/// Whose jobs redrives are: the same on every node and after every restart.
+/// The client of redrive jobs: the same on every node and after every restart.
 pub const CLIENT: ClientId = ClientId::v4(0x6f70_6572_6174_6f72_0000_0000_0000_0000);
 
 /// The queue of that client in which they wait.
 pub const QUEUE: &str = "redrives";
 
-/// The type of their jobs.
 pub const JOB_TYPE: &str = "forgerun.redrive";
 
-/// What is asked of a redrive.
+/// The parameters of a redrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RedriveTerms {
-    /// At most so many jobs; `None` for all.
+    /// At most this many jobs; `None` for all.
     pub limit: Option<u64>,
-    /// So many per 1000 seconds; `None` for as fast as possible.
+    /// Jobs per 1000 seconds; `None` for as fast as possible.
     pub per_1000_s: Option<u64>,
-    /// Stop once so many have failed again; `None` for never.
+    /// Stop once this many have failed again; `None` for never.
     pub failures_max: Option<u64>,
 }
 
-/// The redrive of a group that is under way, or was the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redrive {
-    /// Of which group.
     pub failure: FailureId,
-    /// Its own job.
     pub job: JobId,
-    /// When it was asked for: executions that failed by then are meant.
+    /// Executions that failed later are not included.
     pub started_at: Time,
-    /// When it last took a step.
+    /// Time of the last step.
     pub updated_at: Time,
-    /// What was asked.
     pub terms: RedriveTerms,
-    /// How many jobs had failed for the reason when it was asked for.
+    /// Matching jobs at the start.
     pub matched: u64,
-    /// How many have another execution by its doing.
+    /// Jobs that got another execution.
     pub redriven: u64,
-    /// How many could not have one: retried by somebody else meanwhile, deleted, or without an execution left.
+    /// Jobs that could not: retried by a client meanwhile, deleted, or without an execution left.
     pub skipped: u64,
-    /// How many of those redriven are known to have failed again.
+    /// Redriven jobs that are known to have failed again.
     pub failed_again: u64,
-    /// The newest of those redriven that are not known to have ended; bounded by [`limits::REDRIVE_WATCHED_MAX`].
+    /// The newest redriven jobs that are not known to have ended; at most
+    /// [`limits::REDRIVE_WATCHED_MAX`].
     pub watched: Vec<(JobId, ExecutionId)>,
 }
 
 impl Redrive {
-    /// A redrive that has done nothing yet.
+    /// A redrive before its first step.
     pub fn new(failure: FailureId, job: JobId, now: Time, terms: RedriveTerms, matched: u64) -> Redrive {
         Redrive {
             failure,
@@ -78,17 +76,17 @@ impl Redrive {
         }
     }
 
-    /// How many more it may redrive.
+    /// How many more jobs it may redrive.
     pub fn left(&self) -> u64 {
         self.terms.limit.unwrap_or(u64::MAX).saturating_sub(self.redriven)
     }
 
-    /// Whether too many have failed again.
+    /// Whether too many jobs have failed again.
     pub fn must_stop(&self) -> bool {
         self.terms.failures_max.is_some_and(|max| self.failed_again >= max)
     }
 
-    /// How far it is, in percent.
+    /// Progress in percent.
     pub fn percent(&self) -> u8 {
         let goal = self.matched.min(self.terms.limit.unwrap_or(u64::MAX)).max(1);
         ((self.redriven + self.skipped).min(goal) * 100 / goal) as u8
@@ -103,7 +101,6 @@ impl Stored for Redrive {
         failure::key(self.failure)
     }
 
-    /// When it is forgotten.
     fn due_at(&self) -> Option<Time> {
         Some(self.updated_at + limits::RETENTION)
     }

@@ -1,6 +1,7 @@
-//! Related rows: what a batch sees besides what it names. Which rows these are is said here, once; a store finds and locks them.
+//! Related rows: rows that a batch needs besides those it names. Defined here, once; a store loads
+//! and locks them.
 //!
-//! A store loads in this order, because each step looks at the jobs of the steps before:
+//! A store loads in this order, because each step uses the jobs of the steps before:
 //!
 //! 1. what [`Wants`] names, with the jobs that the keys it found point to;
 //! 2. [`uniques`], with the jobs that hold them;
@@ -15,7 +16,7 @@ use crate::job::{Job, Lane, Name, Shelf};
 use crate::rows::Wants;
 use crate::webhook::Webhook;
 
-/// The unique keys of jobs that may want to hold theirs again.
+/// Unique keys of jobs that may hold theirs again.
 pub fn uniques(wants: &Wants, jobs: &[Job]) -> BTreeSet<[u8; 32]> {
     if wants.uniques_of.is_empty() {
         return BTreeSet::new();
@@ -25,13 +26,13 @@ pub fn uniques(wants: &Wants, jobs: &[Job]) -> BTreeSet<[u8; 32]> {
     keys.filter(|key| !wants.uniques.contains(key)).collect()
 }
 
-/// Limits, and who waits for them.
+/// Limits, and the jobs that wait for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RelatedLimits {
-    /// The limit rows of all jobs that have a limit.
+    /// The limits of all loaded jobs.
     pub keys: BTreeSet<Name>,
-    /// Where jobs wait for a place that a job with the limit holds and may leave. Up to
-    /// [`UNPARK_MAX`](crate::limits::UNPARK_MAX) from the head of each.
+    /// Parked shelves of limits whose place a loaded job may free. Up to
+    /// [`UNPARK_MAX`](crate::limits::UNPARK_MAX) jobs from the head of each.
     pub parked: BTreeSet<Shelf>,
 }
 
@@ -48,15 +49,16 @@ pub fn limits(jobs: &[Job]) -> RelatedLimits {
     found
 }
 
-/// The clients whose webhooks may hear of what happens.
+/// Clients whose webhooks may get events.
 pub fn webhooks_of(wants: &Wants, jobs: &[Job]) -> BTreeSet<ClientId> {
     let mut clients = wants.webhooks_of.clone();
     clients.extend(jobs.iter().map(|job| job.head.client));
     clients
 }
 
-/// How many deliveries that are not settled to load of each chain, from its beginning: two where a delivery is about to be settled, so that
-/// the next one can follow; one where the job may get another, to know that it must wait.
+/// Open deliveries to load of each chain, from its beginning: two if a delivery is about to be
+/// settled, so that the next one can follow; one if the job may get another, to know that it must
+/// wait.
 pub fn chains(wants: &Wants, jobs: &[Job], webhooks: &[Webhook]) -> BTreeMap<Chain, usize> {
     let mut chains: BTreeMap<Chain, usize> = wants.chains.iter().map(|chain| (*chain, 2)).collect();
     for job in jobs {

@@ -1,4 +1,5 @@
-//! Retries: how many, when, and whether at all. Pure functions of the policy, the failure and a random number.
+//! Retry rules: how many, when, and whether at all. Pure functions of the policy, the failure and a
+//! random number.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -6,41 +7,35 @@ use core::time::Duration;
 
 use crate::codec::{Corrupt, Fields, Writer, micros};
 
-/// What the submitter wants done about failures. Fixed when the job is submitted.
+/// The submitter's retry policy, fixed at submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Who starts the next attempt.
     pub mode: Mode,
-    /// Attempts allowed in all, the first included; at least one.
+    /// Attempts in all, including the first; at least one.
     pub attempts_max: u32,
-    /// How the wait grows with each retry.
     pub strategy: Strategy,
-    /// The first wait.
     pub initial: Duration,
     /// Growth factor (exponential) or exponent (polynomial), in thousandths: 2000 doubles.
     pub coefficient_milli: u32,
-    /// No wait is longer.
     pub max: Duration,
-    /// How much chance there is in a wait.
     pub jitter: Jitter,
-    /// Error classes and codes that are never retried; `prefix.*` stands for all that begin with `prefix.`.
+    /// Error classes and codes that are never retried; `prefix.*` matches all that begin with
+    /// `prefix.`.
     pub non_retryable: Vec<String>,
-    /// What becomes of a job that ran out of attempts.
+    /// What happens to a job without attempts left.
     pub on_exhaustion: Exhaustion,
 }
 
-/// Who starts the next attempt after a failure.
+/// Who starts the next attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// A client, with a retry call: the job rests in FAILED until then.
+    /// A client, with a retry call: the job stays FAILED until then.
     Manual = 0,
-    /// The server, when the failure is retryable.
+    /// The server, if the failure is retryable.
     Auto = 1,
 }
 
-/// How waits grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the formula is beside each use in `Policy::delay`")]
 pub enum Strategy {
     Constant = 0,
     Linear = 1,
@@ -48,60 +43,53 @@ pub enum Strategy {
     Polynomial = 3,
 }
 
-/// The share of chance in a wait.
+/// Randomness of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jitter {
-    /// None: exactly the computed wait.
+    /// Exactly the computed wait.
     None = 0,
-    /// Anything between nothing and the computed wait.
+    /// Between zero and the computed wait.
     Full = 1,
-    /// Between one half and one and a half of the computed wait, as OJS asks.
+    /// Between 0.5 and 1.5 times the computed wait, as OJS asks.
     Around = 2,
 }
 
-/// What becomes of a job that ran out of attempts.
+/// What happens to a job without attempts left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exhaustion {
-    /// It stays as it ended.
     Discard = 0,
-    /// It is listed among the dead letters too.
     DeadLetter = 1,
 }
 
-/// What a handler asked for in so many words; it goes before the policy.
+/// An explicit request of the handler; it overrides the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryVerdict {
-    /// Try again while attempts are left, whatever the error.
+    /// Retry while attempts are left, whatever the error.
     Retry,
-    /// End here, without a dead letter.
+    /// End without a dead letter.
     Discard,
-    /// End here, as a dead letter.
+    /// End as a dead letter.
     DeadLetter,
 }
 
-/// What is known of a failure when deciding what follows.
+/// A failure, as the retry rules see it.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptFailure<'a> {
-    /// The attempt that failed, from 1.
+    /// From 1.
     pub attempt: u32,
-    /// Whether this kind of failure is worth another try.
+    /// Whether this kind of failure is worth a retry.
     pub retryable: bool,
-    /// What the handler asked for, if anything.
     pub verdict: Option<RetryVerdict>,
-    /// The code the handler gave.
     pub code: &'a str,
-    /// The error class the handler gave.
     pub class: Option<&'a str>,
 }
 
-/// What follows a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The server tries again after this long.
+    /// The server retries after this long.
     RetryIn(Duration),
-    /// The attempt was the last, by the server's own doing.
+    /// No further attempt by the server.
     End {
-        /// Whether the job becomes a dead letter.
         dead_letter: bool,
         /// Whether the policy's list of non-retryable errors decided it.
         listed: bool,
@@ -109,7 +97,8 @@ pub enum Next {
 }
 
 impl RetryPolicy {
-    /// ForgeRun's own: a client retries, up to three times, with exponential waits and full jitter.
+    /// The default of `/v1`: a client retries, up to three times, with exponential waits and full
+    /// jitter.
     pub fn manual() -> RetryPolicy {
         RetryPolicy {
             mode: Mode::Manual,
@@ -124,7 +113,8 @@ impl RetryPolicy {
         }
     }
 
-    /// The async-operations default: the server retries what is worth it, and keeps what is lost as a dead letter.
+    /// The default of `/api/v1`: the server retries retryable failures, and exhausted jobs become
+    /// dead letters.
     pub fn auto() -> RetryPolicy {
         RetryPolicy {
             mode: Mode::Auto,
@@ -156,7 +146,8 @@ impl RetryPolicy {
         Duration::from_micros(wait as u64)
     }
 
-    /// What follows a failure: first the handler's verdict, then the kind of failure, then the budget.
+    /// What follows a failure: first the handler's verdict, then the kind of failure, then the
+    /// budget.
     pub fn after(&self, failure: AttemptFailure<'_>, random: u64) -> Next {
         let listed = self.lists(failure.code) || failure.class.is_some_and(|class| self.lists(class));
         let exhausted = failure.attempt >= self.attempts_max;
@@ -175,7 +166,7 @@ impl RetryPolicy {
         }
     }
 
-    /// What follows a failure after which there is no time or no attempt left.
+    /// What follows a failure when no time or attempt is left.
     pub(crate) fn exhausted(&self) -> Next {
         Next::End { dead_letter: self.on_exhaustion == Exhaustion::DeadLetter, listed: false }
     }
@@ -200,7 +191,7 @@ impl RetryPolicy {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<RetryPolicy, Corrupt> {
-        // Every number starts from zero, because zero is what is left out.
+        // Every number starts from zero, because zero is what is omitted.
         let mut policy = RetryPolicy {
             mode: Mode::Manual,
             attempts_max: 0,

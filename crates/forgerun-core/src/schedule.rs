@@ -1,11 +1,12 @@
-//! Schedules: jobs that come again and again, by a cron expression in a time zone.
+//! Schedules: recurring jobs, by a cron expression in a time zone.
 //!
-//! A schedule is a record. It knows its next *tick*: the moment at which its next job is due. When that has come, one transaction makes the
-//! job and moves the record on; whoever comes second finds the record changed and does nothing. So each tick makes one job at most, however
-//! many nodes look and whenever one of them dies. Ticks only go up: a clock that is set back waits until it has caught up.
+//! A schedule is a record with its next *tick*: the moment of its next job. When it is due, one
+//! transaction makes the job and advances the record; a second node finds the record changed and
+//! does nothing. So each tick makes one job at most, however many nodes check, and whenever one of
+//! them dies. Ticks only ascend: a clock that is set back waits until it has caught up.
 //!
-//! What an expression means in a time zone is not known here. Who sends a command hands the ticks in, because the rules of time zones
-//! change and are read from outside.
+//! The meaning of an expression is not known here. The sender of a command computes the ticks,
+//! because the rules of time zones change and are read from outside.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -22,27 +23,24 @@ use crate::random::mix;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
 
-/// Which schedule: its name is its owner's, so two owners may both have a `nightly`.
+/// Identity of a schedule: owner and name, so two owners may both have a `nightly`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ScheduleId {
-    /// Whose it is, and whose its jobs are.
+    /// Owner of the schedule and its jobs.
     pub owner: Owner,
-    /// What its owner calls it.
     pub name: Name,
 }
 
 impl ScheduleId {
-    /// The key of its record.
     pub fn key(&self) -> String {
         format!("{}{}", self.owner.prefix(), self.name)
     }
 }
 
-/// What happens at a tick while the job of an earlier one has not ended.
+/// What a tick does while an earlier job has not ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Overlap {
-    /// The tick makes no job.
     #[default]
     Skip = 0,
     /// Both jobs may run at once.
@@ -53,15 +51,15 @@ pub enum Overlap {
     Enqueue = 3,
 }
 
-/// What happens about ticks that were missed, because no node was there or a clock was set forward.
+/// What happens to ticks that were missed because no node was running or a clock was set forward.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CatchUp {
-    /// Nothing. A tick counts as missed once it is [`limits::SCHEDULE_LATE`] old.
+    /// They are skipped. A tick is missed once it is [`limits::SCHEDULE_LATE`] old.
     Nothing,
-    /// The newest one is made up for.
+    /// The newest one is caught up.
     #[default]
     One,
-    /// The newest ones are, up to this many; at most [`limits::CATCH_UP_MAX`].
+    /// The newest ones are caught up, up to this many; at most [`limits::CATCH_UP_MAX`].
     All(u32),
 }
 
@@ -71,67 +69,59 @@ pub enum CatchUp {
 pub enum TickSkip {
     /// The job of an earlier tick had not ended.
     Overlap = 0,
-    /// A job with the same unique key was there.
+    /// A job with the same unique key existed.
     Duplicate = 1,
     /// The job was refused for another reason.
     Refused = 2,
 }
 
-/// A schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Which one.
     pub id: ScheduleId,
-    /// When it ticks, as its owner wrote it.
     pub expression: String,
-    /// The time zone that the expression is read in, by its IANA name.
+    /// IANA name of the time zone of the expression.
     pub zone: String,
-    /// What happens while an earlier job has not ended.
+    /// What a tick does while an earlier job has not ended.
     pub overlap: Overlap,
-    /// What happens about ticks that were missed.
+    /// What happens to missed ticks.
     pub catch_up: CatchUp,
-    /// Each job comes up to this much after its tick, so that not all schedules come at once.
+    /// Each job comes up to this much after its tick, so that not all schedules run at once.
     pub jitter: Duration,
-    /// For people.
     pub description: Option<String>,
-    /// What every job begins with. Its moments are counted from `created_at` of the head.
+    /// The head of every job. Its moments are relative to its `created_at`.
     pub head: Arc<Head>,
-    /// The raw bytes that go with every job.
     pub input: Arc<Input>,
-    /// How the owner described the job, to be shown again.
+    /// The owner's description of the job, to be shown again.
     pub given: Vec<u8>,
-    /// Since when it makes no jobs.
+    /// When it was paused.
     pub paused_at: Option<Time>,
-    /// The next tick that has not been dealt with; `None` if there is none any more.
+    /// The next tick to process; `None` if there is no further tick.
     pub next_at: Option<Time>,
-    /// The queue had no room for the next tick: look again at this moment.
+    /// Set if the queue was full at the next tick: retry at this moment.
     pub put_off_until: Option<Time>,
-    /// The newest tick that made a job, or the moment somebody asked for one.
+    /// The newest tick that made a job, or the moment of a newer trigger.
     pub last_at: Option<Time>,
-    /// The job it made.
     pub last_job: Option<JobId>,
-    /// The job of the newest tick that made one. Overlap looks at this job; a job that somebody asked for is not looked at.
+    /// The job of the newest tick. Overlap is checked against it; triggered jobs are ignored.
     pub tick_job: Option<JobId>,
     /// The newest tick that made no job, and why.
     pub last_skip: Option<(Time, TickSkip)>,
-    /// How many jobs it has made.
     pub n_runs: u64,
-    /// How many ticks made none.
+    /// Ticks that made no job.
     pub n_skipped: u64,
-    /// How many ticks were missed and not made up for, as far as they were counted.
+    /// Ticks that were missed and not caught up, as far as they were counted.
     pub n_missed: u64,
-    /// When ticks were last found to be missed.
+    /// When missed ticks were last found.
     pub missed_at: Option<Time>,
-    /// When it was first registered.
     pub created_at: Time,
     /// When its owner last changed it.
     pub updated_at: Time,
-    /// Intervals are counted from here.
+    /// Start of intervals.
     pub anchor: Time,
 }
 
 impl Schedule {
-    /// A schedule that nothing has happened to yet.
+    /// A schedule before its first tick.
     pub fn new(id: ScheduleId, expression: String, zone: String, head: Head, input: Arc<Input>) -> Schedule {
         let now = head.created_at;
         Schedule {
@@ -162,8 +152,8 @@ impl Schedule {
         }
     }
 
-    /// When the job of a tick comes: the tick, and a delay that follows from the schedule and the tick. So every node comes to the same
-    /// moment.
+    /// When the job of a tick is due: the tick plus its jitter, which follows from the schedule and
+    /// the tick. So every node computes the same moment.
     pub fn comes_at(&self, tick: Time) -> Time {
         let span = u64::try_from(self.jitter.as_micros()).unwrap_or(u64::MAX);
         if span == 0 {
@@ -178,7 +168,7 @@ impl Schedule {
         self.expression == other.expression && self.zone == other.zone
     }
 
-    /// How many of the newest ticks make a job, of these that are due, oldest first.
+    /// How many of the newest of these due ticks make a job.
     pub(crate) fn made_up(&self, ticks: &[Time], now: Time) -> usize {
         match (self.catch_up, ticks.last()) {
             (_, None) => 0,
@@ -220,7 +210,6 @@ impl Stored for Schedule {
         self.id.key()
     }
 
-    /// The owner.
     fn group(&self) -> String {
         self.id.owner.prefix()
     }
@@ -319,7 +308,7 @@ impl Schedule {
             14 => self.next_at = Some(field.time()?),
             15 => self.put_off_until = Some(field.time()?),
             16 => self.last_at = Some(field.time()?),
-            // Earlier programs kept only the last job.
+            // Earlier versions kept only the last job.
             17 => {
                 self.last_job = Some(JobId::from_u128(field.id()?));
                 self.tick_job = self.last_job;
@@ -340,7 +329,7 @@ impl Schedule {
     }
 }
 
-/// Written where no tick has made a job, but somebody asked for one.
+/// Written if no tick has made a job, but a trigger has.
 const NO_JOB: JobId = JobId::from_u128(0);
 
 fn overlap(field: &Field<'_>) -> Result<Overlap, Corrupt> {
@@ -360,12 +349,10 @@ fn skip(field: &Field<'_>) -> Result<TickSkip, Corrupt> {
     }
 }
 
-/// How many schedules a client has. Counted with each that is made or deleted, so that nobody has to look at all of them.
+/// The number of a client's schedules, so that the bound need not list them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ScheduleCount {
-    /// Whose they are.
     pub client: ClientId,
-    /// How many there are.
     pub n: u64,
 }
 

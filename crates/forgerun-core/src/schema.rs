@@ -1,8 +1,8 @@
-//! Schemas of job types: what their arguments must look like, as a client registered it.
+//! JSON Schemas of job types, registered by a client.
 //!
-//! A client has one *index*, which names its schemas, and a record per schema with the text. The index is small and says all
-//! that lists, bounds and the choice of a version need; a text is read only to judge arguments. Whether arguments fit is judged
-//! outside: reading JSON is no affair of the rules.
+//! A client has one *index*, which names its schemas, and a record per schema with the text. The
+//! index is small and suffices for lists, bounds and the choice of a version; a text is read only
+//! to validate arguments. Validation happens outside: the rules do not parse JSON.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -14,16 +14,13 @@ use crate::id::ClientId;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
 
-/// One schema, without its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaEntry {
-    /// The type of the jobs.
     pub job_type: String,
-    /// Which version: a number, or numbers with dots. No type has two of one version.
+    /// A number, or numbers with dots. Unique within the type.
     pub version: String,
-    /// Its address. No client has two of one address.
+    /// Address. Unique within the client.
     pub uri: String,
-    /// When it was registered.
     pub created_at: Time,
 }
 
@@ -59,19 +56,15 @@ impl SchemaEntry {
     }
 }
 
-/// The schemas of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaIndex {
-    /// Whose they are.
     pub client: ClientId,
-    /// Grows with each change.
     pub revision: u64,
-    /// What there is, by type, and within a type by version, the newest last.
+    /// By type, and within a type by version, the newest last.
     pub entries: Vec<SchemaEntry>,
 }
 
 impl SchemaIndex {
-    /// A client without schemas.
     pub const fn new(client: ClientId) -> SchemaIndex {
         SchemaIndex { client, revision: 0, entries: Vec::new() }
     }
@@ -81,17 +74,14 @@ impl SchemaIndex {
         self.entries.iter().filter(move |entry| entry.job_type == job_type)
     }
 
-    /// The newest version of a type.
     pub fn latest(&self, job_type: &str) -> Option<&SchemaEntry> {
         self.versions(job_type).next_back()
     }
 
-    /// This version of a type.
     pub fn find(&self, job_type: &str, version: &str) -> Option<&SchemaEntry> {
         self.versions(job_type).find(|entry| entry.version == version)
     }
 
-    /// The schema with this address.
     pub fn by_uri(&self, uri: &str) -> Option<&SchemaEntry> {
         self.entries.iter().find(|entry| entry.uri == uri)
     }
@@ -113,13 +103,14 @@ impl SchemaIndex {
     }
 }
 
-/// Which of two versions comes first, as Semantic Versioning has it: numbers by size, and what is not released yet (`2.0.0-rc.1`)
-/// before the release. Versions with fewer numbers are filled up with zeros; of `1` and `1.0` the shorter text comes first.
+/// Compares two versions as Semantic Versioning does: numbers by value, and a pre-release
+/// (`2.0.0-rc.1`) before its release. Shorter versions are padded with zeros; of `1` and `1.0` the
+/// shorter text comes first.
 pub fn by_precedence(one: &str, other: &str) -> Ordering {
     parts(one).cmp(&parts(other)).then_with(|| one.cmp(other))
 }
 
-/// The numbers of a version, whether it is released, and what it is called before.
+/// The numbers of a version, whether it is a release, and its pre-release identifiers.
 fn parts(version: &str) -> (Vec<Identifier<'_>>, bool, Vec<Identifier<'_>>) {
     let version = version.split('+').next().unwrap_or_default();
     let (core, pre) = version.split_once('-').map_or((version, None), |(core, pre)| (core, Some(pre)));
@@ -129,14 +120,14 @@ fn parts(version: &str) -> (Vec<Identifier<'_>>, bool, Vec<Identifier<'_>>) {
     }
     let pre: Vec<Identifier<'_>> =
         pre.map(|pre| pre.split('.').map(Identifier::of).collect()).unwrap_or_default();
-    // A release comes after everything that led to it.
+    // A release comes after its pre-releases.
     (numbers, pre.is_empty(), pre)
 }
 
-/// A part of a version: numbers come before words.
+/// A part of a version: numbers sort before words.
 #[derive(PartialEq, Eq)]
 enum Identifier<'a> {
-    /// Its digits without leading zeros; it may be larger than any integer.
+    /// Digits without leading zeros; the number may exceed any integer type.
     Number(&'a str),
     Word(&'a str),
 }
@@ -200,21 +191,15 @@ impl Stored for SchemaIndex {
     }
 }
 
-/// The text of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaText {
-    /// Whose it is.
     pub client: ClientId,
-    /// The type of the jobs.
     pub job_type: String,
-    /// Which version.
     pub version: String,
-    /// The schema, as received.
     pub text: Vec<u8>,
 }
 
 impl SchemaText {
-    /// The key of a schema's text.
     pub fn key_of(client: ClientId, job_type: &str, version: &str) -> String {
         // Neither a type nor a version has a slash.
         format!("{client}/{job_type}/{version}")

@@ -1,5 +1,5 @@
-//! Sessions of the operator that were logged out. A session is what its signed cookie says, so only its end needs a record: no node believes the
-//! cookie any more, nor does one that starts later.
+//! Operator sessions that were logged out. The signed cookie holds the session, so only its end
+//! needs a record: all nodes, including later ones, then refuse the cookie.
 
 use alloc::format;
 use alloc::string::String;
@@ -9,17 +9,15 @@ use crate::codec::{Corrupt, Fields, Writer};
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
 
-/// A session that was logged out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedSession {
-    /// The random id of the session.
     pub id: u128,
-    /// When it would have ended by itself.
+    /// When the session would have expired.
     pub until: Time,
 }
 
 impl EndedSession {
-    /// The key of the record about the session with this id.
+    /// Key of the record of this session.
     pub fn key_of(id: u128) -> String {
         format!("{id:032x}")
     }
@@ -32,7 +30,7 @@ impl Stored for EndedSession {
         EndedSession::key_of(self.id)
     }
 
-    /// When its cookie is worth nothing anyway.
+    /// When the cookie has expired anyway.
     fn due_at(&self) -> Option<Time> {
         Some(self.until)
     }

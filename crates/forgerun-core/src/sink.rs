@@ -1,8 +1,10 @@
-//! Sinks: where the events of all jobs go besides webhooks and streams, such as a topic of a broker.
+//! Sinks: destinations for the events of all jobs besides webhooks and streams, such as a topic of
+//! a broker.
 //!
-//! A sink is a record. It says how far the journal has been sent, and which node sends. The place moves only forward, and only
-//! by the node that holds the sink; a node that was taken for dead has an old fence, and what it then says is refused. So an
-//! event is sent at least once, and whoever goes on after a crash goes on where the last confirmed event was.
+//! A sink is a record with its position in the journal and the node that sends. The position moves
+//! only forward, and only by the node that holds the sink; a node that was replaced has an old
+//! fence and is refused. So an event is sent at least once, and the next node continues after the
+//! last confirmed event.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -12,76 +14,69 @@ use crate::job::Name;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
 
-/// A place in the journal.
+/// A position in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SinkPosition {
-    /// All rows before this one are through.
+    /// All rows before this one were sent.
     pub row: i64,
-    /// And of this one so many entries.
+    /// And this many entries of it.
     pub entries: u32,
 }
 
 impl SinkPosition {
-    /// After everything in this row and before it.
+    /// After this row and all before it.
     pub const fn after(row: i64) -> SinkPosition {
         SinkPosition { row, entries: u32::MAX }
     }
 }
 
-/// Who sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SinkLease {
-    /// The node.
     pub node: Name,
-    /// Without a word until then, another may take over.
+    /// After this moment another node may take over.
     pub until: Time,
 }
 
-/// Why nothing goes out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SinkTrouble {
-    /// Since when.
     pub since: Time,
-    /// What was said last; bounded by [`TEXT_BYTES_MAX`](crate::limits::TEXT_BYTES_MAX).
+    /// The last error; at most [`TEXT_BYTES_MAX`](crate::limits::TEXT_BYTES_MAX) bytes.
     pub message: String,
 }
 
-/// How many events went where, since the sink was first used.
+/// Event totals since the sink was first used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SinkTotals {
-    /// The broker has confirmed them.
+    /// Confirmed by the broker.
     pub sent: u64,
     /// Their job was deleted before they were sent, or cannot be read.
     pub skipped: u64,
-    /// The broker will never take them, for example because they are too large.
+    /// The broker will never accept them, for example because they are too large.
     pub refused: u64,
 }
 
-/// A sink, and how far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SinkCursor {
-    /// Which sink.
     pub name: Name,
-    /// What it is: `kafka`, `nats`, `amqp`.
+    /// `kafka`, `nats` or `amqp`.
     pub kind: String,
-    /// Everything up to here is through.
+    /// Everything up to here was sent.
     pub position: SinkPosition,
-    /// The right to send; `None` if the last holder left in good order.
+    /// The right to send; `None` if the last holder released it.
     pub lease: Option<SinkLease>,
-    /// Grows with each holder; what an old one says is refused.
+    /// Incremented with each holder; older ones are refused.
     pub fence: u64,
-    /// When a holder last gave a sign of life.
+    /// Last report of a holder.
     pub seen_at: Time,
-    /// When the broker last confirmed anything.
+    /// Last confirmation of the broker.
     pub sent_at: Option<Time>,
-    /// Why nothing goes out; `None` while it does.
+    /// Why nothing is sent; `None` while it works.
     pub trouble: Option<SinkTrouble>,
-    /// How many events went where.
     pub totals: SinkTotals,
 }
 
 impl SinkCursor {
-    /// A sink that nobody has used, which begins after `position`.
+    /// An unused sink that begins after `position`.
     pub fn new(name: Name, position: SinkPosition, now: Time) -> SinkCursor {
         SinkCursor {
             name,
@@ -96,7 +91,7 @@ impl SinkCursor {
         }
     }
 
-    /// Whether another node sends, as far as is known.
+    /// Whether another node holds the lease.
     pub fn is_held(&self, now: Time) -> bool {
         self.lease.as_ref().is_some_and(|lease| lease.until > now)
     }

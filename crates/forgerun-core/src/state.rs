@@ -1,4 +1,4 @@
-//! The stored state machine: seven states, and [`next`], the only door between them.
+//! The state machine: seven stored states, and [`next`], the only transition function.
 //!
 //! ```text
 //!            submit            due, activate          claim              start
@@ -11,12 +11,11 @@
 //!                        └──────────────────────┴──────────────────┴────────────────┴──► CANCELED
 //! ```
 //!
-//! A dialect's own vocabulary is a projection of state and facets; it lives with the dialect.
+//! A dialect's own states are derived from state and facet, by the dialect.
 
-/// Where a job stands. SUCCEEDED, FAILED and CANCELED are final; FAILED can be left by a retry.
+/// SUCCEEDED, FAILED and CANCELED are final; a retry leaves FAILED.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
-#[expect(missing_docs, reason = "the diagram above says it better")]
 pub enum State {
     Created = 0,
     Queued = 1,
@@ -28,7 +27,7 @@ pub enum State {
 }
 
 impl State {
-    /// All seven, in the order of a job's life.
+    /// All states, in the order of a job's life.
     pub const ALL: [State; 7] = [
         State::Created,
         State::Queued,
@@ -39,12 +38,12 @@ impl State {
         State::Canceled,
     ];
 
-    /// The stored number of the state.
+    /// The stored number.
     pub const fn as_u8(self) -> u8 {
         self as u8
     }
 
-    /// Reads what [`Self::as_u8`] wrote.
+    /// The inverse of [`Self::as_u8`].
     pub fn from_u8(number: u8) -> Option<State> {
         State::ALL.get(usize::from(number)).copied()
     }
@@ -54,13 +53,12 @@ impl State {
         matches!(self, State::Succeeded | State::Failed | State::Canceled)
     }
 
-    /// Whether a worker holds the job.
     pub const fn is_active(self) -> bool {
         matches!(self, State::Assigned | State::Running)
     }
 }
 
-/// Where a job stands, more exactly than its state tells: what a dialect with finer states shows, and what is counted.
+/// Finer than the state: for dialects with more states, and for counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Facet {
@@ -68,26 +66,21 @@ pub enum Facet {
     Scheduled = 0,
     /// QUEUED: claimable, or next in line for a place in its limit.
     Available = 1,
-    /// ASSIGNED.
     Assigned = 2,
-    /// RUNNING.
     Running = 3,
-    /// SUCCEEDED.
     Succeeded = 4,
-    /// FAILED.
     Failed = 5,
-    /// CANCELED by somebody.
     Canceled = 6,
-    /// CREATED: until somebody activates it.
+    /// CREATED: until a client activates it.
     Held = 7,
-    /// QUEUED: waiting before it is tried again.
+    /// QUEUED: waiting for its retry.
     Waiting = 8,
-    /// CANCELED: it did not begin before it expired.
+    /// CANCELED: it did not start before it expired.
     Expired = 9,
 }
 
 impl Facet {
-    /// All ten, in the order of their numbers.
+    /// All facets, in the order of their numbers.
     pub const ALL: [Facet; 10] = [
         Facet::Scheduled,
         Facet::Available,
@@ -101,7 +94,7 @@ impl Facet {
         Facet::Expired,
     ];
 
-    /// The state it belongs to.
+    /// Its state.
     pub const fn state(self) -> State {
         match self {
             Facet::Scheduled | Facet::Held => State::Created,
@@ -120,45 +113,40 @@ impl Facet {
     }
 }
 
-/// Why a job moves. Every cause may use only the doors that [`next`] opens for it.
+/// Why a job moves. [`next`] defines the moves of each cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Cause {
-    /// A client handed the job in.
+    /// A client submitted the job.
     Submit = 0,
     /// Its time has come, or it never had to wait.
     Due = 1,
-    /// Somebody released a job that was held.
+    /// A client activated a held job.
     Activate = 2,
-    /// A worker took it.
     Claim = 3,
-    /// The worker began.
     Start = 4,
-    /// The lease ran out before the work began.
+    /// The lease expired before the work began.
     LeaseExpired = 5,
-    /// The worker gave it back without an outcome.
+    /// The worker returned it without an outcome.
     HandBack = 6,
-    /// The work ended well.
     Finish = 7,
-    /// The work ended badly.
     Fail = 8,
-    /// The work ran longer than it may.
+    /// An attempt exceeded its limit.
     Timeout = 9,
-    /// The lease ran out while the work was under way: its runner is gone.
+    /// The lease expired during the work: its runner is gone.
     RunnerLost = 10,
     /// A client asked for another execution.
     RetryByUser = 11,
     /// The retry policy asked for another attempt.
     RetryByPolicy = 12,
-    /// A client called it off.
     CancelByUser = 13,
-    /// The server called it off, for example with the workflow it belongs to.
+    /// For example with its workflow.
     CancelBySystem = 14,
-    /// It was not begun before it expired.
+    /// It did not start before it expired.
     Expire = 15,
-    /// A newer job with the same unique key took its place.
+    /// A newer job with the same unique key replaced it.
     Replace = 16,
-    /// Some items of a batch ended well, and some badly.
+    /// Some items of a batch succeeded, and some failed.
     Mixed = 17,
 }
 
@@ -185,18 +173,18 @@ impl Cause {
         Cause::Mixed,
     ];
 
-    /// The stored number of the cause.
+    /// The stored number.
     pub const fn as_u8(self) -> u8 {
         self as u8
     }
 
-    /// Reads what [`Self::as_u8`] wrote.
+    /// The inverse of [`Self::as_u8`].
     pub fn from_u8(number: u8) -> Option<Cause> {
         Cause::ALL.get(usize::from(number)).copied()
     }
 }
 
-/// The state that `cause` leads to from `from`, or `None` where that door is shut.
+/// The state that `cause` leads to from `from`; `None` if it does not apply there.
 pub const fn next(from: State, cause: Cause) -> Option<State> {
     use Cause as C;
     use State as S;
@@ -204,10 +192,11 @@ pub const fn next(from: State, cause: Cause) -> Option<State> {
         (S::Created, C::Due | C::Activate) => Some(S::Queued),
         (S::Queued, C::Claim) => Some(S::Assigned),
         (S::Assigned, C::Start) => Some(S::Running),
-        // Only the system takes an assigned job back; no call of a client can (ruling C-15).
+        // Only the system takes an assigned job back; no client call can (ruling C-15).
         (S::Assigned, C::LeaseExpired | C::HandBack) => Some(S::Queued),
         (S::Running, C::Finish) => Some(S::Succeeded),
-        // Handing back running work is a failure that retries at once: RUNNING never goes straight to QUEUED (C-16).
+        // Handing back running work is a failure with an immediate retry: RUNNING never goes
+        // straight to QUEUED (C-16).
         (S::Running, C::Fail | C::Mixed | C::Timeout | C::RunnerLost | C::HandBack) => Some(S::Failed),
         (S::Failed, C::RetryByUser | C::RetryByPolicy) => Some(S::Queued),
         (
@@ -238,7 +227,7 @@ pub const fn next(from: State, cause: Cause) -> Option<State> {
     }
 }
 
-/// Whether some cause leads from one state to the other: what an event log may show.
+/// Whether some cause leads from one state to the other.
 pub fn is_legal(from: Option<State>, to: State) -> bool {
     match from {
         None => to == State::Created,

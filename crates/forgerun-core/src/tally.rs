@@ -1,8 +1,8 @@
-//! Tallies: what one node tells the others about its callers, a few times per second. So a limit on requests holds for all nodes together, and none of
-//! them asks the store when a request comes.
+//! Tallies: what one node reports to the others about its callers, a few times per second. So a
+//! request limit holds for all nodes together without a store access per request.
 //!
-//! A node writes one record, and reads those of the others. Nobody else writes it, so nodes never wait for each other here. What an entry says is a
-//! count since its beginning, so a reader that missed a round loses nothing.
+//! A node writes its own record and reads those of the others, so nodes never wait for each other.
+//! An entry is a count since its beginning, so a reader that missed a round loses nothing.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -13,38 +13,37 @@ use crate::limits;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
 
-/// What one node tells the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeTally {
-    /// Which node.
     pub node: String,
-    /// Counts what it has written, from 1.
+    /// Rounds written, from 1.
     pub round: u64,
-    /// When it was written.
     pub written_at: Time,
-    /// What callers spent of late.
+    /// Recent use of limits by callers.
     pub entries: Vec<TallyEntry>,
-    /// Clients whose keys changed on this node of late, each with the round that told it first.
+    /// Clients whose keys changed on this node recently, each with the first round that reported
+    /// it.
     pub keys_changed: Vec<(ClientId, u64)>,
 }
 
-/// What one caller spent of one limit.
+/// Use of one limit by one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TallyEntry {
-    /// Which limit, as the server numbers them.
+    /// Number of the limit in the server.
     pub limit: u8,
-    /// Who: the bits of a client's id, or of an address.
+    /// Bits of a client's id, or of an address.
     pub caller: u128,
-    /// The round in which this entry was told first. The count is since then.
+    /// First round with this entry. The count began then.
     pub begun: u64,
-    /// How much the caller spent at this node.
+    /// How much the caller used at this node.
     pub spent: u64,
-    /// When all of the limit is there again, by what this node knows of all of them. For nodes that have just begun.
+    /// When the limit is fully available again, as far as this node knows. For nodes that have just
+    /// started.
     pub full_at: Time,
 }
 
 impl NodeTally {
-    /// Whether the node has been silent for so long that its tally means nothing any more.
+    /// Whether the node has been silent for so long that its tally no longer counts.
     pub fn is_over(&self, now: Time) -> bool {
         self.due_at().is_some_and(|due_at| due_at <= now)
     }
@@ -57,7 +56,7 @@ impl Stored for NodeTally {
         self.node.clone()
     }
 
-    /// When it is forgotten. In whole minutes, so that most rounds leave the index on it alone.
+    /// In whole minutes, so that most rounds leave the due index unchanged.
     fn due_at(&self) -> Option<Time> {
         const MINUTE_US: i64 = 60_000_000;
         let silent_at = self.written_at + limits::NODE_SILENCE;

@@ -1,40 +1,38 @@
-//! Moments. What time it is comes from outside, as an argument.
+//! Moments. The current time comes from outside, as an argument.
 
 use core::fmt;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
-/// A moment: microseconds since the Unix epoch, UTC.
+/// Microseconds since the Unix epoch, UTC.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(i64);
 
 impl Time {
-    /// The epoch itself; earlier than every moment of a job.
+    /// The epoch; earlier than every moment of a job.
     pub const ZERO: Time = Time(0);
-    /// The latest moment there is: "never".
+    /// The latest moment: "never".
     pub const MAX: Time = Time(i64::MAX);
 
-    /// The moment this many microseconds after the epoch.
     pub const fn from_micros(micros: i64) -> Self {
         Self(micros)
     }
 
-    /// The moment this many milliseconds after the epoch.
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis.saturating_mul(1000))
     }
 
-    /// Microseconds since the epoch.
     pub const fn as_micros(self) -> i64 {
         self.0
     }
 
-    /// Whole milliseconds since the epoch, as version 7 ids carry them; moments before the epoch count as the epoch.
+    /// Whole milliseconds since the epoch, as in version 7 ids; moments before the epoch count as
+    /// the epoch.
     pub const fn unix_ms(self) -> u64 {
         if self.0 < 0 { 0 } else { (self.0 / 1000) as u64 }
     }
 
-    /// How long after `earlier` this is; zero when it is not after it.
+    /// Time since `earlier`; zero if that is later.
     pub const fn since(self, earlier: Time) -> Duration {
         if self.0 <= earlier.0 { Duration::ZERO } else { Duration::from_micros((self.0 - earlier.0) as u64) }
     }
@@ -43,7 +41,7 @@ impl Time {
 impl Add<Duration> for Time {
     type Output = Time;
 
-    /// Stops at [`Time::MAX`] rather than wrap around.
+    /// Saturates at [`Time::MAX`].
     fn add(self, span: Duration) -> Time {
         Time(self.0.saturating_add(i64::try_from(span.as_micros()).unwrap_or(i64::MAX)))
     }

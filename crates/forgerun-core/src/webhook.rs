@@ -1,6 +1,7 @@
-//! Webhooks: endpoints that a client registered to be told of its jobs. What is sent to them is a [`Delivery`].
+//! Webhooks: endpoints that a client registered for events of its jobs. What is sent to them is a
+//! [`Delivery`].
 //!
-//! Secrets are opaque bytes here, and never shown: signing is the affair of whoever sends.
+//! Secrets are opaque bytes here, and never shown: the sender signs.
 //!
 //! [`Delivery`]: crate::delivery::Delivery
 
@@ -9,68 +10,62 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::codec::{Corrupt, Fields, Writer};
-use crate::history::{Event, EventKind, EventName, Outlook};
+use crate::history::{Event, EventKind, EventName, RetryStatus};
 use crate::id::{ClientId, EventId, SigningKeyId, WebhookId};
 use crate::time::Time;
 
-/// A registered endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Webhook {
-    /// Its identity.
     pub id: WebhookId,
-    /// Whose it is; it hears of this client's jobs alone.
+    /// Owner; the webhook gets events of this client's jobs only.
     pub client: ClientId,
-    /// Where it is. A client has one webhook per URL.
+    /// Unique within the client.
     pub url: String,
-    /// What it wants to hear.
     pub events: Events,
-    /// How bodies are wrapped.
     pub envelope: Envelope,
-    /// What its owner says it is for.
+    /// The owner's description.
     pub description: Option<String>,
     /// What deliveries are signed with.
     pub secrets: Secrets,
-    /// When it was registered.
     pub created_at: Time,
     /// When its owner last changed it.
     pub updated_at: Time,
-    /// Since when and why nothing is sent to it.
+    /// Set while nothing is sent to it.
     pub disabled: Option<Disabled>,
-    /// How deliveries to it have gone.
+    /// Results of its deliveries.
     pub health: Health,
     /// How often the server has disabled it: the number of its newest event.
     pub n_notices: u32,
 }
 
 impl Webhook {
-    /// Which version of its settings this is: the moment of the last change, by its owner or because it was disabled. How
-    /// deliveries go is no part of it.
+    /// Version of its settings: the moment of the last change, by its owner or by being disabled.
+    /// Health is not part of it.
     pub fn revision(&self) -> Time {
         self.disabled.map_or(self.updated_at, |disabled| disabled.at.max(self.updated_at))
     }
 }
 
-/// How the body of a delivery is wrapped.
+/// Format of the delivery body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Envelope {
-    /// Not at all.
+    /// The body itself.
     #[default]
     None = 0,
-    /// As a CloudEvent whose `data` is the body.
+    /// A CloudEvent whose `data` is the body.
     Structured = 1,
-    /// As a CloudEvent whose attributes are header fields.
+    /// A CloudEvent whose attributes are header fields.
     Binary = 2,
-    /// Told in the words of Open Job Spec: the body is an event of it.
+    /// An event of Open Job Spec.
     Ojs = 3,
 }
 
-/// The secrets of an endpoint: one, or two while a rotation is under way.
+/// One secret, or two during a rotation.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secrets {
-    /// The one that counts.
     pub current: Vec<u8>,
-    /// The one before, and until when deliveries are signed with it too.
+    /// The previous secret, and until when deliveries are also signed with it.
     pub previous: Option<(Vec<u8>, Time)>,
 }
 
@@ -82,36 +77,32 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// The secrets to sign with at `now`, the current one first.
+    /// Secrets to sign with at `now`, the current one first.
     pub fn at(&self, now: Time) -> impl Iterator<Item = &[u8]> {
         let previous = self.previous.iter().filter(move |(_, until)| now < *until);
         core::iter::once(self.current.as_slice()).chain(previous.map(|(secret, _)| secret.as_slice()))
     }
 }
 
-/// Nothing is sent any more.
+/// When and why the endpoint was disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disabled {
-    /// Since when.
     pub at: Time,
-    /// Why.
     pub reason: DisabledReason,
 }
 
-/// Why an endpoint was disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DisabledReason {
-    /// Its owner said so.
     Owner = 1,
-    /// It answered 410 Gone.
+    /// The endpoint answered 410 Gone.
     Gone = 2,
-    /// Deliveries to it failed for too long.
+    /// Deliveries failed for too long.
     Failing = 3,
 }
 
 impl DisabledReason {
-    /// Reads the number it is stored as.
+    /// Decodes the stored number.
     pub(crate) const fn from_u64(number: u64) -> Result<DisabledReason, Corrupt> {
         match number {
             1 => Ok(DisabledReason::Owner),
@@ -122,54 +113,50 @@ impl DisabledReason {
     }
 }
 
-/// The event of a webhook: the server has stopped sending to it. What its owner does to it is no event.
+/// The event of a webhook: the server has disabled it. Changes by its owner are not events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// Which webhook.
     pub webhook: WebhookId,
-    /// 1 for its first event; no number occurs twice.
+    /// 1 for its first event; unique within the webhook.
     pub n: u32,
-    /// When and why.
     pub disabled: Disabled,
 }
 
 impl Notice {
-    /// The id of the event.
     pub const fn id(&self) -> EventId {
         EventId::of_webhook(self.webhook, self.n, self.disabled.at.unix_ms())
     }
 }
 
-/// How deliveries to an endpoint have gone.
+/// Results of the deliveries to an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Health {
-    /// Attempts that failed since the last success.
+    /// Failed attempts since the last success.
     pub failures: u32,
     /// Deliveries given up since the last success.
     pub given_up: u32,
-    /// When the first of these failures was.
+    /// Time of the first of these failures.
     pub failing_since: Option<Time>,
-    /// When a delivery last arrived, give or take a minute.
+    /// Time of the last success, to within a minute.
     pub last_success_at: Option<Time>,
-    /// When an attempt last failed.
+    /// Time of the last failed attempt.
     pub last_failure_at: Option<Time>,
 }
 
-/// What an endpoint wants to hear: a set of event names, as bits.
+/// The events an endpoint subscribes to: a set of event names, as bits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Events(u16);
 
 impl Events {
-    /// Everything.
     pub const ALL: Events = Events(u16::MAX);
-    /// Nothing: where a set begins.
+    /// The empty set.
     pub const NONE: Events = Events(0);
-    /// Another webhook of the client was disabled. As with the names of jobs' events, the bit is stored.
+    /// Another webhook of the client was disabled. Like those of job events, the bit is stored.
     pub const WEBHOOK_DISABLED: Events = Events(1 << 11);
-    /// Failures after which no retry is left (ruling C-20).
+    /// Failures without a retry left (ruling C-20).
     pub const RETRIES_EXHAUSTED: Events = Events(1 << 15);
 
-    /// The event of this name alone. The bits are stored, so they stay what they are.
+    /// The set of this event only. The bits are stored and must not change.
     pub const fn only(name: EventName) -> Events {
         Events(match name {
             EventName::Created => 1 << 0,
@@ -180,30 +167,29 @@ impl Events {
             EventName::Progress => 1 << 5,
             EventName::Emitted => 1 << 6,
             EventName::Succeeded => 1 << 7,
-            // A mixed batch goes by the name of a failure.
+            // A mixed batch counts as a failure.
             EventName::Failed | EventName::Mixed => 1 << 8,
             EventName::TimedOut => 1 << 9,
             EventName::Canceled => 1 << 10,
         })
     }
 
-    /// Both sets together.
     #[must_use]
     pub const fn with(self, other: Events) -> Events {
         Events(self.0 | other.0)
     }
 
-    /// Whether all of the other set is in this one.
+    /// Whether it includes the other set.
     pub const fn contains(self, other: Events) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether somebody with this filter hears of the event.
+    /// Whether the subscription includes the event.
     pub const fn matches(self, event: &Event) -> bool {
         let name = event.name();
         let last_word = match event.kind {
-            EventKind::Moved { outlook: Outlook::Final, .. } => true,
-            EventKind::Moved { outlook: Outlook::Open | Outlook::WillRetry, .. } => false,
+            EventKind::Moved { retry_status: RetryStatus::Final, .. } => true,
+            EventKind::Moved { retry_status: RetryStatus::Open | RetryStatus::WillRetry, .. } => false,
             EventKind::Progress(_) | EventKind::Emitted => false,
         };
         let failure = matches!(name, EventName::Failed | EventName::TimedOut | EventName::Mixed);
@@ -221,7 +207,7 @@ impl fmt::Debug for Events {
 }
 
 impl Webhook {
-    /// Sends nothing any more, by decision of the server; what to tell of it.
+    /// Disables the webhook on the server's decision; returns the event to report.
     pub(crate) fn disable(&mut self, disabled: Disabled) -> Notice {
         self.disabled = Some(disabled);
         self.n_notices += 1;
@@ -257,7 +243,7 @@ impl Webhook {
         bytes
     }
 
-    /// Reads what [`Self::encode`] wrote.
+    /// Decodes the bytes of [`Self::encode`].
     pub fn decode(id: WebhookId, bytes: &[u8]) -> Result<Webhook, Corrupt> {
         let mut webhook = Webhook {
             id,
@@ -313,16 +299,15 @@ impl Webhook {
     }
 }
 
-/// A key that this server signs deliveries with. Made once for all nodes; replaced with an overlap.
+/// A key that this server signs deliveries with. Shared by all nodes; replaced with an overlap.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SigningKey {
-    /// Its identity; a later key has a later id.
+    /// A later key has a later id.
     pub id: SigningKeyId,
-    /// What the key pair is made from. Opaque here.
+    /// Seed of the key pair. Opaque here.
     pub seed: [u8; 32],
-    /// When it was made.
     pub created_at: Time,
-    /// Nothing is signed with it from then on; it stays published, for what is still under way.
+    /// Not used for signing from then on; still published, for deliveries under way.
     pub retired_at: Option<Time>,
 }
 
@@ -349,8 +334,8 @@ mod tests {
     use std::format;
     use std::vec;
 
-    fn failed(cause: Cause, outlook: Outlook) -> Event {
-        let kind = EventKind::Moved { from: Some(State::Running), to: State::Failed, cause, outlook };
+    fn failed(cause: Cause, retry_status: RetryStatus) -> Event {
+        let kind = EventKind::Moved { from: Some(State::Running), to: State::Failed, cause, retry_status };
         Event { n: 5, kind, at: Time::ZERO, attempt: 1, execution: 1 }
     }
 
@@ -360,7 +345,7 @@ mod tests {
         let timed_out = Events::only(EventName::TimedOut);
         let exhausted = Events::RETRIES_EXHAUSTED;
         let succeeded = Events::only(EventName::Succeeded);
-        // An ordinary failure, a timeout, a failure that is the last word, a timeout that is.
+        // An ordinary failure, a timeout, and both of them without a retry left.
         for (filter, expected) in [
             (job_failed, [true, true, true, true]),
             (timed_out, [false, true, false, true]),
@@ -371,10 +356,10 @@ mod tests {
             (timed_out.with(succeeded), [false, true, false, true]),
         ] {
             let events = [
-                failed(Cause::Fail, Outlook::Open),
-                failed(Cause::Timeout, Outlook::WillRetry),
-                failed(Cause::Fail, Outlook::Final),
-                failed(Cause::Timeout, Outlook::Final),
+                failed(Cause::Fail, RetryStatus::Open),
+                failed(Cause::Timeout, RetryStatus::WillRetry),
+                failed(Cause::Fail, RetryStatus::Final),
+                failed(Cause::Timeout, RetryStatus::Final),
             ];
             assert_eq!(events.map(|event| filter.matches(&event)), expected, "{filter:?}");
         }

@@ -1,7 +1,8 @@
-//! Workers outside that make themselves known by heartbeats.
+//! External workers that send heartbeats.
 //!
-//! A worker is a record. It is due when it has been silent for too long: it then counts as gone, and what it held is taken back
-//! without waiting for its leases. Of a worker that sends no heartbeats nothing is kept, since its silence means nothing.
+//! A worker is a record. It is due when it has been silent for too long: then it counts as lost,
+//! and its jobs are taken back before their leases end. Workers without heartbeats are not
+//! recorded, since their silence means nothing.
 
 use alloc::format;
 use alloc::string::String;
@@ -15,71 +16,59 @@ use crate::queue::Owner;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
 
-/// Which worker: its name is its own, so two owners may both have a `worker-1`.
+/// Owner and name, so two owners may both have a `worker-1`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId {
-    /// Whose jobs it works on.
+    /// Owner of the jobs it works on.
     pub owner: Owner,
-    /// What it calls itself.
     pub name: Name,
 }
 
 impl WorkerId {
-    /// The key of its record.
     pub fn key(&self) -> String {
         format!("{}{}", self.owner.prefix(), self.name)
     }
 }
 
-/// What a worker does, or shall do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum WorkerState {
-    /// It takes work.
     #[default]
     Running = 0,
-    /// It finishes what it has and takes no more.
+    /// It finishes its jobs and claims no more.
     Quiet = 1,
-    /// It finishes what it has and ends.
+    /// It finishes its jobs and exits.
     Terminate = 2,
 }
 
-/// What a worker says about itself.
+/// What a worker reports about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerFacts {
-    /// The machine it runs on.
     pub hostname: Option<String>,
-    /// Its process there.
     pub pid: Option<u32>,
-    /// The queues it serves.
     pub queues: Vec<Name>,
-    /// How many jobs it works on at once.
+    /// How many jobs it runs at once.
     pub concurrency: Option<u32>,
 }
 
-/// A worker outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worker {
-    /// Which one.
     pub id: WorkerId,
-    /// What it last said it does.
+    /// As last reported.
     pub state: WorkerState,
-    /// What it is told to do.
+    /// The operator's directive.
     pub directive: WorkerState,
-    /// What it says about itself.
     pub facts: WorkerFacts,
-    /// When it was first seen.
     pub started_at: Time,
-    /// When it was last seen.
+    /// Last heartbeat.
     pub seen_at: Time,
-    /// When it was found to be gone; what it held is then taken back.
+    /// When it was found to be lost; its jobs are then taken back.
     pub lost_at: Option<Time>,
-    /// The jobs of its newest heartbeat, and those it fetched since; bounded by [`limits::WORKER_JOBS_MAX`].
+    /// Jobs of its last heartbeat, and those claimed since; at most [`limits::WORKER_JOBS_MAX`].
     pub jobs: Vec<JobId>,
 }
 
 impl Worker {
-    /// A worker that was just seen for the first time.
     pub fn new(id: WorkerId, now: Time) -> Worker {
         Worker {
             id,
@@ -93,12 +82,12 @@ impl Worker {
         }
     }
 
-    /// Whether it may be given work.
+    /// Whether it may get jobs.
     pub fn takes_work(&self) -> bool {
         self.state == WorkerState::Running && self.directive == WorkerState::Running
     }
 
-    /// Takes over what the worker says about itself, within bounds; what it leaves out stays as it was.
+    /// Updates the facts, within bounds; missing ones stay as they were.
     pub(crate) fn learn(&mut self, facts: &WorkerFacts) {
         if let Some(hostname) = &facts.hostname {
             self.facts.hostname = Some(bounded(hostname.clone()));
@@ -186,7 +175,7 @@ impl Worker {
     }
 }
 
-/// The group that the workers of a client are listed in.
+/// The record group of a client's workers.
 pub fn group(client: ClientId) -> String {
     format!("{:032x}", client.as_u128())
 }

@@ -1,6 +1,7 @@
-//! The rules under random sequences of commands. The world itself checks after every batch that the invariants of jobs
-//! and event chains hold, that counts and places taken are a recount, that no outcome is written twice, and that
-//! nothing outlives its job; here are the properties that need to look across batches.
+//! The rules under random sequences of commands. The world itself checks after every batch that the
+//! invariants of jobs and event chains hold, that counts and places taken are a recount, that no
+//! outcome is written twice, and that nothing outlives its job; here are the properties that need
+//! to look across batches.
 
 #[path = "world/random.rs"]
 mod random;
@@ -9,8 +10,8 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use forgerun_core::command::{Answer, Command, FailureCommand, Holder, WorkerKind};
-use forgerun_core::history::{EventKind, JournalEntry, Outlook};
+use forgerun_core::command::{Answer, Command, FailureCommand, LeaseProof, WorkerKind};
+use forgerun_core::history::{EventKind, JournalEntry, RetryStatus};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::Parked;
 use forgerun_core::queue::Owner;
@@ -37,7 +38,8 @@ fn jump(world: &mut World, step: &Step) {
 }
 
 proptest! {
-    // A failure prints the smallest steps it found; they become a test of their own, not a file of seeds.
+    // A failure prints the smallest steps it found; they become a test of their own, not a file of
+    // seeds.
     #![proptest_config(ProptestConfig { cases: 384, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
@@ -50,11 +52,13 @@ proptest! {
         the_rules_hold(Taste::Scarce, &steps);
     }
 
-    /// Holds without limits and where nothing is cut short. It does not hold in general, on purpose:
+    /// Holds without limits and where nothing is cut short. It does not hold in general, on
+    /// purpose:
     ///
-    /// - rows are loaded once per batch: a claim that asks for few jobs, and finds those called off, expired or parked by
-    ///   then, hands out fewer than it would alone (and says that there is `more`); what becomes due by the doing of the
-    ///   batch itself waits for the next one; who is parked is known only for limits that a loaded job takes part in;
+    /// - rows are loaded once per batch: a claim that asks for few jobs, and finds those called
+    ///   off, expired or parked by then, hands out fewer than it would alone (and says that there
+    ///   is `more`); what becomes due by the doing of the batch itself waits for the next one; who
+    ///   is parked is known only for limits that a loaded job takes part in;
     /// - an id that the batch forgets is not given away again by the same batch;
     /// - chance is drawn in the order of commands, so waits with jitter differ.
     #[test]
@@ -66,7 +70,7 @@ proptest! {
             split.now = whole.now;
             let commands = drawer.commands(&whole, &step.draws);
             let answers: Vec<Answer> = commands.iter().map(|command| split.ask(command.clone())).collect();
-            let changes = whole.tell(commands.clone());
+            let changes = whole.apply(commands.clone());
             for ((one, other), command) in changes.answers.iter().zip(&answers).zip(&commands) {
                 assert_eq!(of_jobs(one), of_jobs(other), "{command:?}");
             }
@@ -79,7 +83,8 @@ proptest! {
     }
 }
 
-/// An answer as far as it is about jobs: a batch that is split notes its failures in several records.
+/// An answer as far as it is about jobs: a batch that is split notes its failures in several
+/// records.
 fn of_jobs(answer: &Answer) -> String {
     match answer {
         Answer::Due { n_jobs, workers_lost, .. } => format!("{n_jobs} due, lost {workers_lost:?}"),
@@ -103,7 +108,7 @@ fn the_rules_hold(taste: Taste, steps: &[Step]) {
         jump(&mut world, step);
         let commands = drawer.commands(&world, &step.draws);
         let told_twice = format!("{:?}", world.decide(commands.clone()));
-        let changes = world.tell(commands.clone());
+        let changes = world.apply(commands.clone());
         assert_eq!(told_twice, format!("{changes:?}"), "the same batch and rows give the same changes");
         what_was_accepted_exists(&world, &changes);
         what_was_refused_changed_nothing(&changes);
@@ -144,14 +149,14 @@ fn what_was_refused_changed_nothing(changes: &Changes) {
 
 fn final_states_are_left_by_retry_only(memory: &mut Memory, changes: &Changes) {
     for (job, event) in changes.journal.iter().filter_map(JournalEntry::job_event) {
-        let EventKind::Moved { from, cause, outlook, .. } = event.kind else { continue };
+        let EventKind::Moved { from, cause, retry_status, .. } = event.kind else { continue };
         if from.is_some_and(State::is_final) {
             let by_itself = memory.will_retry.contains(&job);
             let expected = if by_itself { Cause::RetryByPolicy } else { Cause::RetryByUser };
             assert_eq!(cause, expected, "{event:?} of {job}");
         }
         memory.will_retry.remove(&job);
-        if outlook == Outlook::WillRetry {
+        if retry_status == RetryStatus::WillRetry {
             memory.will_retry.insert(job);
         }
     }
@@ -177,7 +182,7 @@ fn nobody_holds_an_attempt_twice(memory: &mut Memory, commands: &[Command], chan
             Command::Fail(fail) => &fail.held,
             _ => continue,
         };
-        if let (Answer::Done(_), Holder::Token(token)) = (answer, &held.holder) {
+        if let (Answer::Done(_), LeaseProof::Token(token)) = (answer, &held.proof) {
             assert_eq!(memory.tokens.get(&held.job), Some(token), "only the newest holder is heard");
         }
     }
@@ -204,10 +209,10 @@ fn bounds_are_kept(world: &World) {
 
 /// Nothing is stuck: once queues are open and workers come by, every job ends.
 fn everything_ends(mut world: World) {
-    world.tell(vec![pause("a", false), pause("b", false)]);
+    world.apply(vec![pause("a", false), pause("b", false)]);
     let held: Vec<Command> =
         world.jobs.values().filter(|job| job.hold).map(|job| cancel_by_operator(job.id)).collect();
-    world.tell(held);
+    world.apply(held);
     for _ in 0..400 {
         if world.jobs.values().all(|job| job.state.is_final()) {
             return;
@@ -222,7 +227,7 @@ fn everything_ends(mut world: World) {
             }));
             let ends =
                 named(&taken).iter().map(|job| succeed(job.as_u128(), world.jobs[job].fence)).collect();
-            world.tell(ends);
+            world.apply(ends);
         }
     }
     let stuck: Vec<_> = world.jobs.values().filter(|job| !job.state.is_final()).collect();

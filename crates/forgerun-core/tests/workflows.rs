@@ -1,5 +1,6 @@
-//! Random workflows, random ends: whatever happens, every step has its turn at most once per execution, exactly when it should, and
-//! the workflow ends as its steps did. What succeeded is undone once, where it has to be.
+//! Random workflows, random ends: whatever happens, every step has its turn at most once per
+//! execution, exactly when it should, and the workflow ends as its steps did. What succeeded is
+//! undone once, where it has to be.
 
 mod world;
 
@@ -80,7 +81,7 @@ proptest! {
             let at = order as usize % running.len();
             running.rotate_left(at);
             let commands: Vec<Command> = running.iter().take(together).map(|job| command(job, &drawn)).collect();
-            world.tell(commands);
+            world.apply(commands);
             turns_are_right(&world.workflow(id(OWN)), policy);
         }
         note_made(&world, &mut made);
@@ -173,7 +174,8 @@ fn note_made(world: &World, made: &mut BTreeMap<JobId, u32>) {
     made.extend(steps);
 }
 
-/// No step has its turn before those it waits for are over, none is skipped that could run, and none is forgotten.
+/// No step has its turn before those it waits for are over, none is skipped that could run, and
+/// none is forgotten.
 fn turns_are_right(workflow: &Workflow, policy: FailurePolicy) {
     undone_in_order(workflow);
     for (_, step) in workflow.declared() {
@@ -207,7 +209,8 @@ fn turns_are_right(workflow: &Workflow, policy: FailurePolicy) {
     }
 }
 
-/// Compensations wait until all steps are over, and run one after the other, the newest success first.
+/// Compensations wait until all steps are over, and run one after the other, the newest success
+/// first.
 fn undone_in_order(workflow: &Workflow) {
     let begun = || workflow.compensations().filter(|(_, _, step)| step.state != StepState::Skipped);
     let nth = |undone: u32| workflow.steps[undone as usize].nth_success;
@@ -228,7 +231,8 @@ fn waits_are_right(workflow: &Workflow) {
     }
 }
 
-/// A failed workflow that is retried, with steps that all succeed now, succeeds; what had succeeded does not run again.
+/// A failed workflow that is retried, with steps that all succeed now, succeeds; what had succeeded
+/// does not run again.
 fn retried(world: &mut World) -> Result<(), TestCaseError> {
     if world.job(OWN).state != State::Failed {
         return Ok(());
@@ -244,7 +248,7 @@ fn retried(world: &mut World) -> Result<(), TestCaseError> {
         if !conditional(&world.workflow(id(OWN))) {
             prop_assert!(running.iter().all(|job| before.get(&job.id) != Some(&State::Succeeded)));
         }
-        world.tell(running.iter().map(|job| end_step(job, true)).collect());
+        world.apply(running.iter().map(|job| end_step(job, true)).collect());
         rounds += 1;
         prop_assert!(rounds < 100);
     }

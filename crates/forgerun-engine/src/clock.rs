@@ -1,4 +1,4 @@
-//! Time and chance. Everything in the engine asks [`Clock`]; only [`SystemClock`] asks the machine.
+//! Time and randomness. All of the engine uses [`Clock`]; only [`SystemClock`] reads the machine's.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,19 +9,17 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use forgerun_core::time::Time;
 use forgerun_store::{Error, Store};
 
-/// What time it is, and what the dice say.
 pub trait Clock: Send + Sync + 'static {
-    /// The moment now.
     fn now(&self) -> Time;
 
-    /// Ready once `span` has passed. May be dropped at any time.
+    /// Resolves after `span`. Cancel-safe.
     fn sleep(&self, span: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-    /// 128 random bits, good enough for ids that nobody may guess.
+    /// 128 random bits, suitable for unguessable ids.
     fn random(&self) -> u128;
 }
 
-/// The real clock, and the operating system's randomness.
+/// The machine's clock, and the operating system's randomness.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -44,28 +42,30 @@ impl Clock for SystemClock {
     }
 }
 
-/// How often the clock of the store is looked at. So long nodes may differ after one of the clocks was set.
+/// Interval between comparisons with the store's clock: for so long nodes may differ after a clock
+/// was set.
 const COMPARE_EVERY: Duration = Duration::from_secs(5);
 
-/// A difference up to this is not worth a jump.
+/// Smaller differences are ignored.
 const TOLERANCE_US: i64 = 20_000;
 
-/// From here on an operator wants to know.
+/// Larger differences are logged.
 const TOLD_FROM_US: i64 = 1_000_000;
 
-/// A comparison that took longer says little.
+/// A slower comparison is too inaccurate to use.
 const TRIP_MAX_US: i64 = 2_000_000;
 
-/// The machine's clock, set by that of the store: nodes on one database go by its clock. Otherwise one whose own clock is ahead would take the
+/// The machine's clock, corrected to the store's: all nodes on one database use its clock.
+/// Otherwise a node whose clock is ahead would consider the leases of all others expired.
 /// leases of all others for over.
 #[derive(Debug, Default)]
 pub struct StoreClock {
-    /// How far the store is ahead of the machine, in microseconds.
+    /// Microseconds by which the store is ahead of the machine.
     ahead: AtomicI64,
 }
 
 impl StoreClock {
-    /// Compares the clocks, and goes by the store's from now on, if it has one.
+    /// Compares the clocks and adopts the store's, if it has one.
     pub async fn compare(&self, store: &dyn Store) -> Result<(), Error> {
         let before = SystemClock.now().as_micros();
         let Some(theirs) = store.now().await? else { return Ok(()) };
@@ -74,11 +74,11 @@ impl StoreClock {
         Ok(())
     }
 
-    /// The store was seen so far ahead of the beginning of a question that took `trip`.
+    /// Adopts an offset measured by a query that took `trip`.
     fn learn(&self, seen: i64, trip: i64) {
         let ahead = seen - trip / 2;
         let change = ahead - self.ahead.load(Ordering::Relaxed);
-        // The machine's clock may have been set meanwhile: the next comparison will tell.
+        // The machine's clock may have been set meanwhile: the next comparison corrects that.
         if !(0..=TRIP_MAX_US).contains(&trip) || change.abs() <= TOLERANCE_US + trip / 2 {
             return;
         }
@@ -92,7 +92,7 @@ impl StoreClock {
         }
     }
 
-    /// Stays with the clock of the store, for ever. A store that fails is told of by others.
+    /// Compares periodically, without end. Errors of the store are reported elsewhere.
     pub async fn follow(self: Arc<Self>, store: Arc<dyn Store>) {
         loop {
             self.sleep(COMPARE_EVERY).await;

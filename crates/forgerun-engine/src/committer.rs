@@ -1,10 +1,11 @@
-//! The one part that writes. Commands wait in a bounded queue; a batch is everything that is waiting when a lane of the
-//! store becomes free, up to what a transaction may weigh. No timer: an idle engine adds no delay, and a busy one batches by itself. A store with several lanes gets a
-//! further batch beside those under way once enough has gathered for it.
+//! The only writer. Commands wait in a bounded queue. When a lane of the store becomes free, all
+//! waiting commands form a batch, up to the weight limit of a transaction. There is no timer: an
+//! idle engine adds no delay, and a busy one forms large batches. A store with several lanes gets
+//! another batch in parallel once enough commands wait.
 //!
-//! A batch shares one transaction. If the store rejects it because of its data, or a bug in the rules makes them panic, it
-//! is halved until the culprit stands alone, so that one bad command does not sink its neighbours. A command that fails because
-//! of a row which it found by itself goes on without that row ([`isolate`]).
+//! A batch is one transaction. If the store rejects its data, or the rules panic, it is halved
+//! until the failing command stands alone, so that it does not affect the others. A command that
+//! fails because of a row that it found by itself runs without that row ([`isolate`]).
 
 mod isolate;
 
@@ -35,21 +36,20 @@ use isolate::Probe;
 
 pub(crate) type Reply = oneshot::Sender<Result<Answer, Error>>;
 
-/// A command on its way.
 pub(crate) struct QueuedCommand {
     command: Command,
     reply: Reply,
 }
 
-/// Hands commands to the committer. Cheap to clone.
+/// Sends commands to the committer. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct CommandQueue {
     queue: mpsc::Sender<QueuedCommand>,
 }
 
 impl CommandQueue {
-    /// Runs a command, or refuses at once when too many are waiting. Being dropped while it waits is safe: the command may
-    /// still be carried out, as when a connection breaks.
+    /// Runs a command, or refuses it at once if the queue is full. Cancel-safe: a dropped command
+    /// may still run, like a request whose connection breaks.
     pub(crate) async fn try_run(&self, command: Command) -> Result<Answer, Error> {
         let (reply, answer) = oneshot::channel();
         self.queue.try_send(QueuedCommand { command, reply }).map_err(|error| match error {
@@ -59,40 +59,42 @@ impl CommandQueue {
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    /// Hands in a command without waiting for its answer; a full queue loses it.
-    pub(crate) fn tell(&self, command: Command) {
+    /// Sends a command without waiting for its answer; dropped if the queue is full.
+    pub(crate) fn try_enqueue(&self, command: Command) {
         let (reply, _) = oneshot::channel();
         let _ = self.queue.try_send(QueuedCommand { command, reply });
     }
 
-    /// The same, but where the queue is full the command waits for a place in it.
-    pub(crate) fn see_to(&self, command: Command) {
+    /// Like `try_enqueue`, but if the queue is full the command waits for a place in the
+    /// background.
+    pub(crate) fn enqueue(&self, command: Command) {
         let (reply, _) = oneshot::channel();
         if let Err(mpsc::error::TrySendError::Full(late)) =
             self.queue.try_send(QueuedCommand { command, reply })
         {
             let queue = self.queue.clone();
-            // An engine that stops meanwhile takes no more commands.
+            // A stopping engine accepts no more commands.
             tokio::spawn(async move { queue.send(late).await.ok() });
         }
     }
 
-    /// Runs a command, waiting for a place in the queue: for loops of our own, which must not give up.
+    /// Runs a command, waiting for a place in the queue: for internal loops, which must not give
+    /// up.
     pub(crate) async fn run(&self, command: Command) -> Result<Answer, Error> {
         let (reply, answer) = oneshot::channel();
         self.queue.send(QueuedCommand { command, reply }).await.map_err(|_| Error::Stopped)?;
         answer.await.unwrap_or_else(|_| Err(lost()))
     }
 
-    /// Runs commands, each for itself, waiting for places in the queue; the answers in order. All are handed in before the
-    /// first is answered, in this order, so that they share a transaction if there is room.
+    /// Runs each command on its own, waiting for places in the queue; answers in order. All are
+    /// sent before the first is answered, so that they share a transaction if there is room.
     pub(crate) async fn run_all(&self, commands: Vec<Command>) -> Vec<Result<Answer, Error>> {
         let mut waiting = Vec::with_capacity(commands.len());
         for command in commands {
             let (reply, answer) = oneshot::channel();
             waiting.push(self.queue.send(QueuedCommand { command, reply }).await.map(|()| answer));
         }
-        // The last first: it is answered last, so the others do not wake anybody.
+        // The last one first: it is answered last, so the others wake no task.
         let mut answers = Vec::with_capacity(waiting.len());
         for sent in waiting.into_iter().rev() {
             answers.push(match sent {
@@ -105,25 +107,25 @@ impl CommandQueue {
     }
 }
 
-/// A batch that broke off answers nobody. That is no reason to think that the engine has stopped: the timers must go on.
+/// A cancelled batch answers no command. The engine has not stopped, though: the timers go on.
 pub(crate) fn lost() -> Error {
     forgerun_store::Error::new(Fault::Unknown, "the batch broke off").into()
 }
 
-/// What a commit needs, and whom it tells.
+/// What the committer shares: store, clock, and the parts to notify after a commit.
 pub(crate) struct CommitContext {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) render: Arc<dyn Render>,
     pub(crate) wakeups: Wakeups,
     pub(crate) alarm: Alarm,
-    /// When couriers must look next.
+    /// Wakes the delivery loop.
     pub(crate) delivery_alarm: Alarm,
     pub(crate) journal_signal: JournalSignal,
     pub(crate) observer: Arc<dyn Observer>,
 }
 
-/// The queue of the committer, and the loop that empties it.
+/// The committer's queue, and its loop.
 pub(crate) fn committer(
     context: Arc<CommitContext>,
     options: &Options,
@@ -133,15 +135,17 @@ pub(crate) fn committer(
     (CommandQueue { queue }, run(context, requests, options.batch_max, stop))
 }
 
-/// Commands that must wait for each batch under way before another lane is used beside it. A batch costs the store much the same whatever its
-/// size, so that few large ones carry more than many small ones.
+/// Commands that must wait, per batch under way, before another lane is used. A batch costs the
+/// store much the same whatever its size, so few large ones have more throughput than many small
+/// ones.
 const PER_LANE_IN_USE: usize = 32;
 
-/// Whoever waits for others to share a lane with waits no longer than this, nor longer than a commit under way: one that is stuck holds up
-/// nobody else.
+/// Commands wait for others to share a batch no longer than this, nor longer than a running commit:
+/// one that is stuck delays no other.
 const LANE_PATIENCE: Duration = Duration::from_millis(5);
 
-/// Ends when told to stop and every accepted command is answered. Cutting it off cuts off the batches under way.
+/// Ends on stop, after every accepted command is answered. Dropping it cancels the batches under
+/// way.
 async fn run(
     context: Arc<CommitContext>,
     mut requests: mpsc::Receiver<QueuedCommand>,
@@ -152,7 +156,7 @@ async fn run(
     let mut commits = JoinSet::new();
     let mut waiting = Vec::new();
     loop {
-        // First a free lane, then whatever has gathered meanwhile.
+        // First a free lane, then everything that waits by then.
         while commits.len() >= n_lanes {
             commits.join_next().await.into_iter().for_each(note);
         }
@@ -168,7 +172,8 @@ async fn run(
     }
 }
 
-/// Adds to `waiting` until it is worth a lane; it stays empty once the engine is stopping and the queue is empty.
+/// Collects commands until a batch is worth a lane; stays empty once the engine stops and the queue
+/// is empty.
 async fn gather(
     clock: &dyn Clock,
     requests: &mut mpsc::Receiver<QueuedCommand>,
@@ -202,13 +207,14 @@ async fn gather(
             n = requests.recv_many(waiting, n_free) => if n == 0 { return },
             Some(done) = commits.join_next() => note(done),
             () = impatient, if !is_first => return,
-            // Closed rather than waiting for every sender to go: a caller that never looks at its answer must not hold up the end.
+            // Closed without waiting for all senders: a caller that never reads its answer must not
+            // delay the end.
             () = stop.cancelled(), if !requests.is_closed() => requests.close(),
         }
     }
 }
 
-/// As many of those that wait as one transaction carries, in order, and at least one.
+/// The first commands that fit into one transaction, at least one.
 fn first_of(waiting: &mut Vec<QueuedCommand>, weight_max: usize) -> Vec<QueuedCommand> {
     let mut weight = 0;
     let fits = |request: &&QueuedCommand| {
@@ -226,7 +232,7 @@ fn note(done: Result<(), JoinError>) {
     }
 }
 
-/// How many workers said that they are alive, and were believed.
+/// Number of accepted heartbeats.
 fn heartbeats(commands: &[Command], answers: &[Answer]) -> usize {
     let both = commands.iter().zip(answers);
     both.filter(|(command, answer)| {
@@ -236,11 +242,12 @@ fn heartbeats(commands: &[Command], answers: &[Answer]) -> usize {
 }
 
 impl CommitContext {
-    /// Writes a batch, in halves if need be, and answers every request in it.
+    /// Writes a batch, in halves if necessary, and answers its commands.
     async fn commit(self: Arc<Self>, mut requests: Vec<QueuedCommand>) {
         self.add_standing_claims(&mut requests);
         requests.retain(|request| !request.is_pointless());
-        // Claims last, so that they find what the batch itself brings. A worker that reports and claims at once has sent its claim last.
+        // Claims last, so that they find the jobs of the batch. A worker that reports and claims at
+        // once has sent its claim last.
         requests.sort_by_key(|request| matches!(request.command, Command::Claim(_)));
         let (commands, replies) =
             requests.into_iter().map(|request| (request.command, request.reply)).unzip();
@@ -271,7 +278,7 @@ impl CommitContext {
         }
     }
 
-    /// Takes along the claims of workers that wait for what the batch brings, but for what claims in it have room for.
+    /// Adds standing claims for the jobs of the batch that its own claims do not take.
     fn add_standing_claims(&self, requests: &mut Vec<QueuedCommand>) {
         if !self.wakeups.has_standing_claims() {
             return;
@@ -303,8 +310,9 @@ impl CommitContext {
 
     fn succeed(&self, batch: &Batch, replies: Vec<Reply>, mut changes: Changes) {
         let answers = std::mem::take(&mut changes.answers);
-        // Told first, so that whoever hears an answer finds everybody else informed.
-        self.tell(&changes);
+        // Notified first: when a caller gets its answer, all parts of the engine know of the
+        // commit.
+        self.notify(&changes);
         let (n_commands, took) = (batch.commands.len(), self.clock.now().since(batch.now));
         let n_heartbeats = heartbeats(&batch.commands, &answers);
         self.observer.committed(&Commit { changes: &changes, n_commands, n_heartbeats, took });
@@ -315,7 +323,7 @@ impl CommitContext {
         tracing::error!(n_commands = replies.len(), %error, "could not write a batch");
         self.observer.failed(error.fault, replies.len());
         if error.fault == Fault::Unknown {
-            // Perhaps it is written, and nobody else would tell what it made possible.
+            // It may be written, and no other part would announce what it made possible.
             self.wakeups.wake_all();
             self.journal_signal.ring();
         }
@@ -333,10 +341,10 @@ impl CommitContext {
         let rules_broke = broken.clone();
         let decide = move |mut rows| {
             probe.look(batch.commands.first().filter(|_| batch.commands.len() == 1), &mut rows);
-            // Nothing is shared with what panicked but the batch, which it only reads.
+            // The panicking closure shares only the batch, which it does not change.
             let decided = catch_unwind(AssertUnwindSafe(|| decide(&batch, rows, &*render)));
             rules_broke.store(decided.is_err(), Ordering::Release);
-            // No changes: the store writes nothing.
+            // Without changes the store writes nothing.
             decided.unwrap_or_default()
         };
         let changes = self.store.transact(wants, Box::new(decide)).await?;
@@ -346,7 +354,7 @@ impl CommitContext {
         Ok(changes)
     }
 
-    fn tell(&self, changes: &Changes) {
+    fn notify(&self, changes: &Changes) {
         changes.set_aside.iter().for_each(log_set_aside);
         if changes.wake_all {
             self.wakeups.wake_all();
@@ -368,7 +376,7 @@ impl CommitContext {
     }
 }
 
-/// Whether trouble of this kind may come from one command alone, so that its neighbours are better off without it.
+/// Whether a single command may have caused this fault, so that the others can succeed without it.
 const fn is_of_one_command(fault: Fault) -> bool {
     match fault {
         Fault::Rejected | Fault::Corrupt => true,
@@ -386,15 +394,15 @@ fn log_set_aside(SetAside { row, reason, .. }: &SetAside) {
 }
 
 impl QueuedCommand {
-    /// A claim whose worker went away would only lock jobs up until their lease ends. Everything else is carried out: the
-    /// caller meant it.
+    /// Claims of disconnected workers are skipped: their jobs would be locked until the lease ends.
+    /// All other commands run.
     fn is_pointless(&self) -> bool {
         matches!(self.command, Command::Claim(_)) && self.reply.is_closed()
     }
 }
 
 fn send(reply: Reply, answer: Answer) {
-    // A caller that went away does not need its answer.
+    // A disconnected caller needs no answer.
     let _ = reply.send(match answer {
         Answer::Refused(refusal) => Err(Error::Refused(refusal)),
         answer => Ok(answer),

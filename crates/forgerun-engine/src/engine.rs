@@ -1,4 +1,4 @@
-//! The handle, and the life of the loops behind it.
+//! The engine's handle, and the start and stop of its loops.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,8 @@ use crate::wakeups::{ShelfCheck, Waiter, Wakeups};
 use crate::worker::QueueHints;
 use crate::{Error, sweeper, timers};
 
-/// A running engine. Cheap to clone; the loops end with [`Engine::stop`], or are cut off when the last handle is dropped.
+/// A running engine. Cheap to clone; [`Engine::stop`] ends the loops, dropping the last handle cuts
+/// them off.
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<EngineState>,
@@ -40,8 +41,8 @@ struct EngineState {
 }
 
 impl Engine {
-    /// Starts an engine on a store. What was waiting, scheduled or leased there goes on: recovery is nothing but looking
-    /// at what is due.
+    /// Starts an engine on a store. Waiting, scheduled and leased jobs go on: recovery is the check
+    /// of what is due.
     pub fn start(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -78,7 +79,7 @@ impl Engine {
         Engine { inner: Arc::new(EngineState { context, commands, ids, result_bytes_max, loops }) }
     }
 
-    /// Runs a command. Refuses at once when too many are waiting.
+    /// Runs a command. Refuses at once if the queue is full.
     pub async fn run(&self, command: Command) -> Result<Answer, Error> {
         if self.is_stopping() {
             return Err(Error::Stopped);
@@ -86,23 +87,23 @@ impl Engine {
         self.inner.commands.try_run(command).await
     }
 
-    /// Runs a command whose answer nobody needs, such as a note of when a key was used. Given up silently when too many are
-    /// waiting.
-    pub fn tell(&self, command: Command) {
+    /// Sends a command whose answer is not needed, such as the last use of a key. Silently dropped
+    /// if the queue is full.
+    pub fn try_enqueue(&self, command: Command) {
         if !self.is_stopping() {
-            self.inner.commands.tell(command);
+            self.inner.commands.try_enqueue(command);
         }
     }
 
-    /// The same for one that counts, such as to hand back a job: it waits, in the background, where too many do. Only for what follows from a command
-    /// that was carried out, so that there are never many.
-    pub fn see_to(&self, command: Command) {
+    /// Sends a command that must not be lost, such as a hand-back: if the queue is full it waits in
+    /// the background. Only for consequences of executed commands, so that there are few.
+    pub fn enqueue(&self, command: Command) {
         if !self.is_stopping() {
-            self.inner.commands.see_to(command);
+            self.inner.commands.enqueue(command);
         }
     }
 
-    /// Submits jobs, all or none: the jobs as they stand, and whether they were there before.
+    /// Submits jobs, all or nothing: returns the jobs, and whether they existed.
     pub async fn submit(&self, submit: Submit) -> Result<(Vec<Job>, bool), Error> {
         match self.run(Command::Submit(submit)).await? {
             Answer::Submitted { jobs, existing } => Ok((jobs, existing)),
@@ -110,8 +111,8 @@ impl Engine {
         }
     }
 
-    /// Submits each for itself, waiting for places in the queue of the committer; the answers in order. For intake that can wait,
-    /// such as that of a broker. Being dropped leaves open which of them were submitted.
+    /// Submits each on its own, waiting for places in the queue; answers in order. For sources that
+    /// can wait, such as a broker. If dropped, it is unknown which were submitted.
     pub async fn submit_each(&self, submits: Vec<Submit>) -> Vec<Result<(Vec<Job>, bool), Error>> {
         let answers = self.inner.commands.run_all(submits.into_iter().map(Command::Submit).collect()).await;
         let answer = |answer| match answer {
@@ -121,13 +122,13 @@ impl Engine {
         answers.into_iter().map(|answered| answered.map(answer)).collect()
     }
 
-    /// Runs commands, each for itself, waiting for places in the queue of the committer; the answers in order. They share a transaction if
-    /// there is room.
+    /// Runs each command on its own, waiting for places in the queue; answers in order. They share
+    /// a transaction if there is room.
     pub async fn run_each(&self, commands: Vec<Command>) -> Vec<Result<Answer, Error>> {
         self.inner.commands.run_all(commands).await
     }
 
-    /// Runs a command about one job: the job as it stands, and whether the command changed it.
+    /// Runs a command about one job: returns the job, and whether it changed.
     pub async fn act(&self, command: Command) -> Result<(Job, bool), Error> {
         match self.run(command).await? {
             Answer::Done(job) => Ok((job, true)),
@@ -136,26 +137,27 @@ impl Engine {
         }
     }
 
-    /// Opens another execution of a failed job: the job as it stands, and whether that changed it. `afresh` as in [`Retry`].
+    /// Retries a failed job: returns the job, and whether it changed. `afresh` as in [`Retry`].
     pub async fn retry(&self, owned: Owned, afresh: bool) -> Result<(Job, bool), Error> {
         let execution = self.execution_id();
         self.act(Command::Retry(Retry { owned, execution, afresh, dead_letter: false, from: None })).await
     }
 
-    /// Opens another execution of a failed workflow. `from` as in [`Retry`].
+    /// Retries a failed workflow. `from` as in [`Retry`].
     pub async fn retry_workflow(&self, owned: Owned, from: Option<u32>) -> Result<(Job, bool), Error> {
         let execution = self.execution_id();
         self.act(Command::Retry(Retry { owned, execution, afresh: false, dead_letter: false, from })).await
     }
 
-    /// The same for a dead letter, with a full budget; refused if the job is none.
+    /// Retries a dead letter with a full budget; refused if the job is not one.
     pub async fn revive(&self, owned: Owned) -> Result<(Job, bool), Error> {
         let execution = self.execution_id();
         self.act(Command::Retry(Retry { owned, execution, afresh: true, dead_letter: true, from: None }))
             .await
     }
 
-    /// The same for many, each for itself; they share transactions. Says of each whether it went well.
+    /// Retries many dead letters, each on its own, in shared transactions. Returns the result of
+    /// each.
     pub async fn revive_all(&self, jobs: Vec<Owned>) -> Vec<Result<(), Error>> {
         let retry = |owned| {
             Command::Retry(Retry {
@@ -174,22 +176,22 @@ impl Engine {
         answers.into_iter().map(settled).collect()
     }
 
-    /// Claims jobs, waiting up to `wait` for the first one. Nothing to be had, or an engine that is told to stop meanwhile,
-    /// gives an empty list.
+    /// Claims jobs, waiting up to `wait` for the first one. The list is empty if there is none in
+    /// time, or the engine stops.
     ///
-    /// Being dropped is safe for the engine, but jobs that were just claimed then come back only when their lease ends.
+    /// If dropped, jobs that were just claimed come back only when their lease ends.
     pub async fn claim(&self, claim: Claim, wait: Duration) -> Result<Vec<Job>, Error> {
         if self.is_stopping() {
             return Err(Error::Stopped);
         }
         if claim.limit == 0 {
-            // Asked in earnest it would find nothing, and others would believe that there is nothing.
+            // A real claim would find nothing, and mark the shelves as idle for others.
             return Ok(Vec::new());
         }
         let context = &self.inner.context;
         let mut waiter = context.wakeups.wait_for(claim.shelves().collect());
         let stop = self.stop_signal();
-        // One sleep for the whole wait: a clock that is set back meanwhile does not prolong it.
+        // One sleep for the whole wait: a clock that is set back does not prolong it.
         let mut over = context.clock.sleep(wait);
         loop {
             let look = waiter.look();
@@ -203,7 +205,7 @@ impl Engine {
             if wait.is_zero() {
                 return Ok(Vec::new());
             }
-            waiter.leave(&claim);
+            waiter.place_claim(&claim);
             let mut is_over = false;
             let answer = tokio::select! {
                 biased;
@@ -225,7 +227,7 @@ impl Engine {
                 }
                 Some(Err(Error::Stopped)) => return Ok(Vec::new()),
                 Some(Err(error)) => return Err(error),
-                // Nothing that it may take, or nobody asked for it.
+                // Nothing claimable, or a limit of zero.
                 Some(Ok(_)) | None if is_over || stop.is_cancelled() => return Ok(Vec::new()),
                 Some(Ok(_)) | None => {}
             }
@@ -252,21 +254,21 @@ impl Engine {
                     waiter.found_nothing(look);
                     return Ok(Vec::new());
                 }
-                // Everything it saw was parked or expired: what is behind has not been looked at.
+                // All seen jobs were parked or expired: those behind were not checked.
                 Answer::Claimed { .. } => {}
                 answer => unreachable!("a claim was answered with {answer:?}"),
             }
         }
     }
 
-    /// Takes in the result of an attempt, in parts, before the attempt is reported as done.
-    pub fn keep(&self, media_type: impl Into<String>, file_name: Option<String>) -> Intake {
+    /// Receives the result of an attempt in parts, before its end is reported.
+    pub fn begin_result(&self, media_type: impl Into<String>, file_name: Option<String>) -> Intake {
         let EngineState { context, ids, result_bytes_max, .. } = &*self.inner;
         let blob = ids.blob(&*context.clock);
         Intake::new(context.clone(), blob, media_type.into(), file_name, *result_bytes_max)
     }
 
-    /// Deletes what was uploaded for a lease and is not its upload any more.
+    /// Deletes a blob that is no longer the upload of a lease.
     pub async fn discard(&self, output: &Output) -> Result<(), forgerun_store::Error> {
         match &output.content {
             Content::Inline(_) => Ok(()),
@@ -284,52 +286,47 @@ impl Engine {
         &self.inner.context.store
     }
 
-    /// What time it is for this engine.
+    /// The current time of this engine.
     pub fn now(&self) -> Time {
         self.inner.context.clock.now()
     }
 
-    /// A new job id, later than all before.
+    /// A new job id, greater than all before.
     pub fn job_id(&self) -> JobId {
         self.inner.ids.job(&*self.inner.context.clock)
     }
 
-    /// A new execution id.
     pub fn execution_id(&self) -> ExecutionId {
         self.inner.ids.execution(&*self.inner.context.clock)
     }
 
-    /// A new key id.
     pub fn key_id(&self) -> KeyId {
         self.inner.ids.key(&*self.inner.context.clock)
     }
 
-    /// A new webhook id.
     pub fn webhook_id(&self) -> WebhookId {
         self.inner.ids.webhook(&*self.inner.context.clock)
     }
 
-    /// A new client id.
     pub fn client_id(&self) -> ClientId {
         ClientId::v4(self.inner.context.clock.random())
     }
 
-    /// For loops of our own, which wait for a place in the queue.
+    /// For internal loops, which wait for a place in the queue.
     pub(crate) fn commands(&self) -> &CommandQueue {
         &self.inner.commands
     }
 
-    /// Where work for the built-in worker is announced.
+    /// Hints where the built-in worker finds work.
     pub(crate) fn queue_hints(&self) -> QueueHints {
         self.inner.context.wakeups.queue_hints.clone()
     }
 
-    /// Where workers wait.
     pub(crate) fn wakeups(&self) -> &Wakeups {
         &self.inner.context.wakeups
     }
 
-    /// When the delivery loop must look next.
+    /// Wakes the delivery loop.
     pub(crate) fn delivery_alarm(&self) -> &Alarm {
         &self.inner.context.delivery_alarm
     }
@@ -338,31 +335,29 @@ impl Engine {
         &*self.inner.context.clock
     }
 
-    /// Tells when the engine stops.
     pub(crate) fn stop_signal(&self) -> CancellationToken {
         self.inner.loops.stop_signal()
     }
 
-    /// Ready once the engine stops, because it was told to or because a part of it broke down. Safe to drop.
+    /// Resolves when the engine stops, on request or because a part of it failed. Cancel-safe.
     pub async fn stopping(&self) {
         self.stop_signal().cancelled().await;
     }
 
-    /// Whether the engine has been told to stop.
     pub fn is_stopping(&self) -> bool {
         self.inner.loops.is_stopping()
     }
 
-    /// Stops: no new commands, waiting claims return empty, what was accepted is written, then the loops end. May be called
-    /// any number of times, and dropped: each call returns when all of it is over.
+    /// Stops: no new commands, waiting claims return empty, accepted commands are written, then the
+    /// loops end. Idempotent and cancel-safe: each call returns when all has ended.
     pub async fn stop(&self) {
         self.inner.loops.stop().await;
         self.inner.context.journal_signal.close();
     }
 }
 
-/// Passes on what other nodes made possible. On a shared store it also looks everywhere once in a while: a node that dies
-/// between its commit and its news must not leave work lying.
+/// Processes the news of other nodes. On a shared store it also checks everything periodically: a
+/// node may die between its commit and its news.
 async fn listen(
     context: Arc<CommitContext>,
     mut news: broadcast::Receiver<Wakeup>,
@@ -370,7 +365,8 @@ async fn listen(
     stop: CancellationToken,
 ) {
     let is_shared = context.store.is_shared();
-    // Kept from turn to turn, and asked before the news: however much of it comes, the look is taken.
+    // Kept across iterations, and polled before the news: however much news arrives, the check
+    // runs.
     let mut next_look = context.clock.sleep(refresh);
     loop {
         let wakeup = tokio::select! {
@@ -386,7 +382,7 @@ async fn listen(
             Ok(Wakeup::Shelf(shelf)) => context.wakeups.wake([&shelf]),
             Ok(Wakeup::Journal) => {
                 context.journal_signal.ring();
-                // Perhaps what happened is that a job ended, and the bound on active jobs is the same for all nodes.
+                // A job may have ended, and the bound on active jobs is shared by all nodes.
                 context.wakeups.wake_capped();
             }
             Ok(Wakeup::Deliveries) => context.delivery_alarm.set(context.clock.now()),

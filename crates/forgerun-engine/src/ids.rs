@@ -1,4 +1,4 @@
-//! New ids: unguessable, and in the order in which they were drawn, because the order of ids is the order of claims.
+//! New ids: unguessable and ascending, because the order of ids is the order of claims.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,11 +6,11 @@ use forgerun_core::id::{BlobId, ExecutionId, JobId, KeyId, WebhookId};
 
 use crate::clock::Clock;
 
-/// Draws version 7 ids. The twelve bits behind the millisecond are a fraction of it that only goes up (RFC 9562,
-/// method 3), the other 62 are random.
+/// Generates version 7 ids. The twelve bits behind the milliseconds are an ascending fraction (RFC
+/// 9562, method 3), the other 62 are random.
 #[derive(Default)]
 pub(crate) struct Ids {
-    /// Millisecond and fraction of the last id, in one number.
+    /// Millisecond and fraction of the last id, as one number.
     last: AtomicU64,
 }
 
@@ -44,7 +44,7 @@ impl Ids {
         let now = clock.now();
         let fraction = (now.as_micros().rem_euclid(1000) as u64 * 4096) / 1000;
         let wish = now.unix_ms() << 12 | fraction;
-        // One more than the last where the clock stood still or went back.
+        // The last plus one if the clock stood still or went back.
         let mut ticket = wish;
         let _ = self.last.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| {
             ticket = wish.max(last + 1);
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use crate::SystemClock;
 
-    /// By chance one of the bits would stay as it is in one run of 2^193.
+    /// One run in 2^193 fails by chance.
     #[test]
     fn each_of_the_last_62_bits_of_an_id_is_random() {
         let ids = Ids::default();

@@ -1,8 +1,8 @@
-//! Where a worker's result goes, in parts, before its outcome is reported: small ones stay in hand and travel with the report,
-//! large ones go beside the rows as they come, and are durable before anybody is told of them. So a result is never whole in
-//! memory, and the report stays small.
+//! Receives a worker's result in parts, before its end is reported. Small results stay in memory
+//! and are written with the report; large ones are streamed to a blob, which is durable before it
+//! is reported. So a large result is never whole in memory, and reports stay small.
 //!
-//! Dropped anywhere, an intake leaves at most bytes that no result names, and those are swept.
+//! A dropped intake leaves at most a blob without a result, which is swept.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ use sha2::{Digest, Sha256};
 
 use crate::committer::CommitContext;
 
-/// Blobs that are deleted together with one that is discarded, if their own turn failed.
+/// Earlier failed discards that are retried with the next one.
 const DISCARDED_AT_ONCE_MAX: usize = 64;
 
-/// A result on its way in.
+/// A result being received.
 pub struct Intake {
     context: Arc<CommitContext>,
     blob: BlobId,
@@ -33,30 +33,26 @@ pub struct Intake {
 enum ResultBuffer {
     InMemory(Vec<u8>),
     InBlob(Box<BlobStream>),
-    /// A write failed: what came before it cannot be relied on.
+    /// A write failed, so earlier parts cannot be relied on.
     Broken,
 }
 
 struct BlobStream {
     sink: Box<dyn Sink>,
     digest: Sha256,
-    /// When the store last heard that somebody is at it.
+    /// When the blob was last marked as in use.
     touched: Time,
 }
 
-/// Why a result could not be kept.
+/// Why a result was not stored.
 #[derive(Debug, thiserror::Error)]
-pub enum KeepError {
-    /// Larger than results may be. Trying again changes nothing.
+pub enum IntakeError {
+    /// Larger than the limit. A retry changes nothing.
     #[error("the result is larger than {max} bytes")]
-    TooLarge {
-        /// How large they may be.
-        max: u64,
-    },
-    /// An earlier part was not kept, so the rest is of no use.
+    TooLarge { max: u64 },
+    /// An earlier part was not stored.
     #[error("an earlier part of the result was not kept")]
     Broken,
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] forgerun_store::Error),
 }
@@ -80,16 +76,15 @@ impl Intake {
         }
     }
 
-    /// Takes the next bytes.
-    pub async fn write(&mut self, bytes: Bytes) -> Result<(), KeepError> {
+    pub async fn write(&mut self, bytes: Bytes) -> Result<(), IntakeError> {
         let size = self.size.saturating_add(bytes.len() as u64);
         if size > self.size_max {
             self.buffer = ResultBuffer::Broken;
-            return Err(KeepError::TooLarge { max: self.size_max });
+            return Err(IntakeError::TooLarge { max: self.size_max });
         }
         self.size = size;
         let (context, blob) = (&*self.context, self.blob);
-        // Broken until it went well: cut off in between, nobody knows what was written.
+        // Broken until it succeeds: if cancelled in between, the written length is unknown.
         self.buffer = match std::mem::replace(&mut self.buffer, ResultBuffer::Broken) {
             ResultBuffer::InMemory(mut held) if size <= limits::INLINE_RESULT_BYTES_MAX as u64 => {
                 held.extend_from_slice(&bytes);
@@ -105,12 +100,12 @@ impl Intake {
                 stream.put(context, blob, bytes).await?;
                 ResultBuffer::InBlob(stream)
             }
-            ResultBuffer::Broken => return Err(KeepError::Broken),
+            ResultBuffer::Broken => return Err(IntakeError::Broken),
         };
         Ok(())
     }
 
-    /// Deletes what came in of an upload that broke off.
+    /// Deletes the received bytes of a cancelled upload.
     pub async fn discard(self) -> Result<(), forgerun_store::Error> {
         match self.buffer {
             ResultBuffer::InMemory(_) => Ok(()),
@@ -122,8 +117,9 @@ impl Intake {
         }
     }
 
-    /// What came in, ready to be reported. Durable, but for what travels with the report.
-    pub async fn finish(self) -> Result<Output, KeepError> {
+    /// The complete result, ready to be reported. Durable, unless it is small enough to be written
+    /// with the report.
+    pub async fn finish(self) -> Result<Output, IntakeError> {
         let content = match self.buffer {
             ResultBuffer::InMemory(held) => Content::Inline(held),
             ResultBuffer::InBlob(stream) => {
@@ -131,16 +127,16 @@ impl Intake {
                 let digest = stream.digest.finalize().into();
                 Content::Stored(Blob { id: self.blob, size: self.size, digest })
             }
-            ResultBuffer::Broken => return Err(KeepError::Broken),
+            ResultBuffer::Broken => return Err(IntakeError::Broken),
         };
         Ok(Output { media_type: self.media_type, file_name: self.file_name, content })
     }
 }
 
-/// A moment before any clock: blobs that are loose since then are deleted, and no others.
+/// Earlier than any clock: only blobs marked with it are deleted.
 const DISCARDED: Time = Time::from_micros(0);
 
-/// Deletes a blob that no result names, without the hour that others may be at it.
+/// Deletes a blob without a result at once, without the retention for readers.
 pub(crate) async fn discard(context: &CommitContext, blob: BlobId) -> Result<(), forgerun_store::Error> {
     context.store.blobs().touch(blob, DISCARDED).await?;
     let sweep = Sweep { loose_before: Time::from_micros(1), ..Sweep::nothing(DISCARDED_AT_ONCE_MAX) };
@@ -148,13 +144,13 @@ pub(crate) async fn discard(context: &CommitContext, blob: BlobId) -> Result<(),
 }
 
 impl BlobStream {
-    async fn begin(context: &CommitContext, blob: BlobId) -> Result<Box<BlobStream>, KeepError> {
+    async fn begin(context: &CommitContext, blob: BlobId) -> Result<Box<BlobStream>, IntakeError> {
         let touched = context.clock.now();
         let sink = context.store.blobs().begin(blob, touched).await?;
         Ok(Box::new(BlobStream { sink, digest: Sha256::new(), touched }))
     }
 
-    async fn put(&mut self, context: &CommitContext, blob: BlobId, bytes: Bytes) -> Result<(), KeepError> {
+    async fn put(&mut self, context: &CommitContext, blob: BlobId, bytes: Bytes) -> Result<(), IntakeError> {
         let now = context.clock.now();
         if now.since(self.touched) > limits::LOOSE_BLOB / 4 {
             context.store.blobs().touch(blob, now).await?;

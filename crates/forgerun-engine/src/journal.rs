@@ -1,5 +1,5 @@
-//! Readers of the journal, each with a cursor of its own. At least once, in order: a reader that goes on from the place it
-//! remembers misses nothing.
+//! Journal readers, each with a cursor of its own. At least once, in order: a reader that continues
+//! from its stored position misses nothing.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use tokio::sync::watch;
 
 use crate::Error;
 
-/// Rung when the journal has grown.
+/// Notifies readers of new rows.
 #[derive(Clone)]
 pub(crate) struct JournalSignal {
-    /// Whether the engine has stopped: what is there then may be read, but nothing more comes.
+    /// Set when the engine has stopped: existing rows can be read, but no new ones follow.
     stopped: Arc<watch::Sender<bool>>,
 }
 
@@ -26,13 +26,13 @@ impl JournalSignal {
         self.stopped.send_modify(|_| {});
     }
 
-    /// Rings for the last time.
+    /// Notifies for the last time.
     pub(crate) fn close(&self) {
         self.stopped.send_replace(true);
     }
 }
 
-/// Reads the journal from a place on.
+/// Reads the journal from a position on.
 pub struct JournalReader {
     store: Arc<dyn Store>,
     stopped: watch::Receiver<bool>,
@@ -44,16 +44,17 @@ impl JournalReader {
         JournalReader { store, stopped: journal_signal.stopped.subscribe(), after }
     }
 
-    /// The place up to which this reader has read: where another one may go on.
+    /// The position up to which it has read.
     pub fn position(&self) -> i64 {
         self.after
     }
 
-    /// The next rows, at least one and at most `limit`; waits until there is one. Once the engine has stopped and all is
-    /// read, [`Error::Stopped`]. Safe to drop: nothing is lost, since the cursor moves only when rows are handed out.
+    /// The next rows, from one to `limit`; waits for the first. [`Error::Stopped`] once the engine
+    /// has stopped and all rows are read. Cancel-safe: the cursor moves only when rows are
+    /// returned.
     pub async fn next(&mut self, limit: usize) -> Result<Vec<JournalRow>, Error> {
         loop {
-            // Heard before looking, so that a row written in between rings again.
+            // Subscribed before the query, so that a row written in between is not missed.
             let stopped = *self.stopped.borrow_and_update();
             let rows = self.store.journal(self.after, limit.max(1)).await?;
             if let Some(last) = rows.last() {

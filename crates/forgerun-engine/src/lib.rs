@@ -1,5 +1,5 @@
-//! The running parts. [`Engine`] is the handle that every dialect and every loop uses: commands go in, and nothing is
-//! answered before it is durable.
+//! The running parts. All dialects and loops use [`Engine`]: commands go in, and are answered once
+//! they are durable.
 //!
 //! ```text
 //!   submit, claim, succeed, … ──► committer ──► store.transact( core::decide )
@@ -12,8 +12,8 @@
 //!                                    └──► sinks send                      (sinks, which read the journal)
 //! ```
 //!
-//! The engine knows no network and no SQL, and asks [`Clock`] for time and chance; so a test moves the clock by hand, and
-//! the simulator runs the whole of it from one seed.
+//! The engine uses no network and no SQL, and gets time and randomness from [`Clock`]: tests move
+//! the clock by hand, and the simulator replays a whole run from one seed.
 
 pub mod clock;
 mod committer;
@@ -40,7 +40,7 @@ pub use delivery::{
     Sending,
 };
 pub use engine::Engine;
-pub use intake::{Intake, KeepError};
+pub use intake::{Intake, IntakeError};
 pub use options::Options;
 pub use redrive::{RedriveHandle, RedriveLoop};
 pub use schedules::{Recurrence, RecurrenceError};
@@ -50,19 +50,18 @@ use std::sync::Arc;
 
 use forgerun_core::Refusal;
 
-/// Why the engine did not do what it was asked.
+/// Why a command failed.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The rules say no. Asking again changes nothing.
+    /// Refused by the rules. A retry changes nothing.
     #[error("refused: {0:?}")]
     Refused(Refusal),
-    /// Too many commands are waiting already. Asking again later is fine; nothing was written.
+    /// Too many commands are waiting. Nothing was written; retry later.
     #[error("too many commands are waiting")]
     Overloaded,
     /// The engine is stopping. Nothing was written.
     #[error("the engine is stopping")]
     Stopped,
-    /// The store failed.
     #[error(transparent)]
     Store(Arc<forgerun_store::Error>),
 }

@@ -1,4 +1,4 @@
-//! Loops in the background that stop and end together.
+//! Background loops that stop and end together.
 
 use std::thread;
 
@@ -7,19 +7,19 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// The loops of one part of the engine. Dropping it cuts them off wherever they are.
+/// The loops of one part of the engine. Dropping it cuts them off.
 ///
-/// The signal is a token, not a [`watch`] channel, because that wakes its listeners in an order of its own: the simulator could not
-/// play a seed twice.
+/// The signal is a token, not a [`watch`] channel, because that wakes its listeners in an order of
+/// its own: the simulator could not replay a seed.
 pub(crate) struct Loops {
     stop: CancellationToken,
-    /// Every loop holds a receiver, and lets go of it when it ends.
+    /// Every loop holds a receiver until it ends.
     running: watch::Sender<()>,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Loops {
-    /// None yet. They will hear of `stop`.
+    /// Without loops yet. They end on `stop`.
     pub(crate) fn new(stop: CancellationToken) -> Loops {
         Loops { stop, running: watch::Sender::new(()), tasks: Vec::new() }
     }
@@ -32,7 +32,7 @@ impl Loops {
         }));
     }
 
-    /// The same for a loop that the others are nothing without: should it end by itself, they are told to stop.
+    /// Spawns a loop that the others need: if it ends by itself, all are stopped.
     pub(crate) fn spawn_vital(&mut self, work: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone().drop_guard();
         self.spawn(async move {
@@ -41,7 +41,7 @@ impl Loops {
         });
     }
 
-    /// The same for a loop that blocks: it runs on a thread of its own, and what it spawns runs there too.
+    /// Spawns a vital loop that blocks: it and its tasks run on a thread of their own.
     pub(crate) fn spawn_vital_thread(&mut self, name: &str, work: impl Future<Output = ()> + Send + 'static) {
         let (mut over, ended) = oneshot::channel::<()>();
         let run = move || {
@@ -57,12 +57,12 @@ impl Loops {
         };
         thread::Builder::new().name(name.into()).spawn(run).expect("the system has room for a thread");
         self.spawn_vital(async {
-            // An error says that the thread is over: it is never sent anything.
+            // An error means that the thread has ended: nothing is ever sent.
             let _ = ended.await;
         });
     }
 
-    /// Tells whoever holds it when the loops are to stop, or are gone without a word.
+    /// Cancelled when the loops are stopped or dropped.
     pub(crate) fn stop_signal(&self) -> CancellationToken {
         self.stop.clone()
     }
@@ -71,13 +71,13 @@ impl Loops {
         self.stop.is_cancelled()
     }
 
-    /// Tells the loops to stop, and returns when all have ended. May be called any number of times, and dropped.
+    /// Stops the loops, and returns when all have ended. Idempotent and cancel-safe.
     pub(crate) async fn stop(&self) {
         self.stop.cancel();
         self.running.closed().await;
     }
 
-    /// Whether there are loops, and all have ended.
+    /// Whether there are loops and all have ended.
     pub(crate) fn are_over(&self) -> bool {
         !self.tasks.is_empty() && self.tasks.iter().all(JoinHandle::is_finished)
     }

@@ -1,4 +1,4 @@
-//! What an operator may set about the running parts. Every queue and loop has its bound here.
+//! Options of the running parts. Every queue and loop has its bound here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,46 +7,44 @@ use forgerun_core::limits;
 
 use crate::observer::{NoObserver, Observer};
 
-/// Settings of an engine.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Commands that may wait for the committer; one more is refused.
+    /// Commands that may wait for the committer; further ones are refused.
     pub commands_waiting_max: usize,
-    /// What the commands in one transaction may weigh together (`Command::weight`); most weigh one.
+    /// Total weight of the commands in one transaction (`Command::weight`); most weigh one.
     pub batch_max: usize,
-    /// Due jobs handled in one transaction.
+    /// Due jobs per transaction.
     pub due_max: usize,
-    /// How often to look for due jobs that another node left behind.
+    /// Interval of checks for due jobs that another node left behind.
     pub due_refresh: Duration,
-    /// How often to look everywhere, on a store that other nodes share, in case their news was lost.
+    /// Interval of full checks on a shared store, in case news of other nodes was lost.
     pub news_refresh: Duration,
-    /// How long to wait before asking a store again that failed.
+    /// Wait before a failed store is used again.
     pub store_retry: Duration,
-    /// How often to sweep the journal and the tombstones.
+    /// Interval of sweeps of journal and tombstones.
     pub sweep_every: Duration,
-    /// How many rows one sweep deletes at once.
+    /// Rows that one sweep deletes at once.
     pub sweep_max: usize,
-    /// How long journal rows are kept: as long as a reader may lag behind.
+    /// Retention of journal rows: how far a reader may lag.
     pub journal_keep: Duration,
-    /// How long the sweeper waits for a sink that has not sent what is in the journal, if that is longer.
+    /// How much longer journal rows are kept for a sink that has not sent them.
     pub sink_lag_max: Duration,
-    /// How long it is remembered that a forgotten job existed.
+    /// Retention of tombstones.
     pub tombstone_keep: Duration,
-    /// How long revoked API keys are kept, for audit.
+    /// Retention of revoked API keys, for audit.
     pub revoked_key_keep: Duration,
-    /// How long deliveries are kept that arrived or were given up.
+    /// Retention of settled deliveries.
     pub delivery_keep: Duration,
-    /// Jobs that may wait in the queue of a schedule; a tick is put off while there are as many. `None` for no bound of the server.
+    /// Bound on waiting jobs in the queue of a schedule; a tick is put off beyond it. `None` for no
+    /// bound.
     pub queue_max: Option<u64>,
-    /// Bytes that one result may have.
     pub result_bytes_max: u64,
-    /// Who watches the commits.
     pub observer: Arc<dyn Observer>,
 }
 
 impl Options {
-    /// How many commands may wait unless something else is said: enough for a thousand connections to each have a few under
-    /// way, and small enough that the wait behind it stays well under a second.
+    /// Default bound on waiting commands: enough for a thousand connections with a few each, and
+    /// small enough that the wait stays well under a second.
     pub const COMMANDS_WAITING: usize = 8192;
 }
 

@@ -1,4 +1,4 @@
-//! A bug in one part must not end a loop that others need.
+//! Catches panics, so that a bug in one part does not end a loop that others need.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-/// Does the work, and survives it. `Err` is what the panic said. What the work had in hand is dropped with it.
+/// Runs `work`. `Err` is the panic message. The state of the work is dropped.
 pub(crate) async fn caught<T>(work: impl Future<Output = T>) -> Result<T, String> {
     let mut work = pin!(work);
     poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {

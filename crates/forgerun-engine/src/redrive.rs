@@ -1,12 +1,13 @@
-//! The loop that carries out redrives. A redrive is a job like any other: a node claims it, holds it by signs of life, and whoever finds it
-//! left lying goes on with it. What a step did is in the store with the step (`forgerun-core/src/redrive.rs`).
+//! The redrive loop. A redrive is a job like any other: a node claims it and extends its lease, and
+//! another node continues an abandoned one. The result of a step is stored with the step
+//! (`forgerun-core/src/redrive.rs`).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Claim, Extend, Fail, Held, Holder, Output, RedriveCommand, RedriveStep, RedriveTarget, Succeed,
+    Claim, Extend, Fail, HeldJob, LeaseProof, Output, RedriveCommand, RedriveStep, RedriveTarget, Succeed,
     WorkError, WorkerKind,
 };
 use forgerun_core::failure::FailureId;
@@ -23,23 +24,22 @@ use tokio_util::sync::CancellationToken;
 use crate::loops::Loops;
 use crate::{Engine, Error};
 
-/// How long a claim waits for a redrive before it asks again.
+/// Wait of a claim before it is repeated.
 const WAIT: Duration = Duration::from_secs(3600);
 
-/// The longest time between two signs of life: a third of the lease.
+/// Interval of lease extensions: a third of the lease.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(10);
 
-/// How long to wait for a store that is in trouble.
+/// Wait after a store error.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
-/// Redrives that a node carries out at once. The others wait.
+/// Redrives that a node runs at once. The others wait.
 const AT_ONCE: usize = 8;
 
-/// The loop that carries out redrives.
 pub struct RedriveLoop;
 
 impl RedriveLoop {
-    /// Starts it. It goes on until the handle stops it or is dropped.
+    /// Starts the loop, until the handle stops it or is dropped.
     pub fn start(engine: Engine) -> RedriveHandle {
         let stop = CancellationToken::new();
         let mut loops = Loops::new(stop.clone());
@@ -48,12 +48,12 @@ impl RedriveLoop {
     }
 }
 
-/// Holds the loop. Dropping it kills it without a word: what it held comes back when its lease ends.
+/// Handle of the loop. Dropping it kills the loop: its redrives come back when their lease ends.
 pub struct RedriveHandle(Loops);
 
 impl RedriveHandle {
-    /// Stops: redrives under way are handed back for another node, or for this one after its restart. Before [`Engine::stop`], which
-    /// refuses that. May be called any number of times, and dropped.
+    /// Stops: running redrives are handed back for another node, or for this one after a restart.
+    /// Call it before [`Engine::stop`], which refuses that. Idempotent and cancel-safe.
     pub async fn stop(&self) {
         self.0.stop().await;
     }
@@ -94,25 +94,23 @@ async fn work(engine: Engine, stop: CancellationToken) {
             }
         }
     }
-    // Each hears of the stop by itself, and hands its job back.
+    // Each redrive sees the stop signal and hands its job back.
     while under_way.join_next().await.is_some() {}
 }
 
-/// How a redrive ends.
 enum Ending {
     Done(Redrive),
-    /// Too many failed again.
     Stopped(Redrive),
-    /// There is no such redrive any more.
+    /// The redrive does not exist any more.
     Unknown,
 }
 
 async fn carry_out(engine: Engine, job: Job, stop: CancellationToken) {
-    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: Some(CLIENT) };
+    let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: Some(CLIENT) };
     let ending = tokio::select! {
         biased;
         () = stop.cancelled() => {
-            // For another node, or for this one after its restart.
+            // For another node, or for this one after a restart.
             let _ = engine.commands().run(Command::HandBack(held)).await;
             return;
         }
@@ -128,7 +126,7 @@ async fn carry_out(engine: Engine, job: Job, stop: CancellationToken) {
             failing(held, &format!("stopped: {failed_again} of {redriven} redriven jobs failed again"))
         }
         Ok(Ending::Unknown) => failing(held, "there is no such redrive any more"),
-        // Cancelled, or another node has it.
+        // Cancelled, or taken over by another node.
         Err(Error::Refused(_) | Error::Stopped) => return,
         Err(error) => {
             tracing::warn!(job.id = %job.id, %error, "a redrive waits for the store");
@@ -140,8 +138,8 @@ async fn carry_out(engine: Engine, job: Job, stop: CancellationToken) {
     }
 }
 
-/// Ends it for good: nobody tries it again by itself.
-fn failing(held: Held, message: &str) -> Command {
+/// Fails it without a retry.
+fn failing(held: HeldJob, message: &str) -> Command {
     let error =
         WorkError { verdict: Some(RetryVerdict::Discard), ..WorkError::new(Kind::HandlerError, message) };
     Command::Fail(Fail { held, error })
@@ -154,7 +152,7 @@ fn summary(redrive: &Redrive) -> String {
     )
 }
 
-async fn drive(engine: &Engine, job: &Job, held: &Held) -> Result<Ending, Error> {
+async fn drive(engine: &Engine, job: &Job, held: &HeldJob) -> Result<Ending, Error> {
     let store = engine.store();
     let Some(failure) = job.head.tags.first().and_then(|tag| tag.parse::<FailureId>().ok()) else {
         return Ok(Ending::Unknown);
@@ -168,7 +166,7 @@ async fn drive(engine: &Engine, job: &Job, held: &Held) -> Result<Ending, Error>
         let (targets, next) = targets(engine, &redrive, after, pace.step).await?;
         after = next;
         let step = RedriveStep { held: held.clone(), failure, targets, failed_again, watched };
-        // What is seen to have failed is noted first: a redrive that must stop takes no step more.
+        // Repeated failures are counted first: a redrive that must stop makes no further step.
         let must_stop =
             Redrive { failed_again: redrive.failed_again + failed_again, ..redrive.clone() }.must_stop();
         let step = if must_stop { RedriveStep { targets: Vec::new(), ..step } } else { step };
@@ -184,7 +182,7 @@ async fn drive(engine: &Engine, job: &Job, held: &Held) -> Result<Ending, Error>
     }
 }
 
-/// How many jobs a step has, and how long it then waits.
+/// Size of a step, and the wait after it.
 struct Pace {
     step: usize,
     pause: Duration,
@@ -195,7 +193,7 @@ impl Pace {
         let Some(per_1000_s) = redrive.terms.per_1000_s.filter(|rate| *rate > 0) else {
             return Pace { step: limits::REDRIVE_STEP_MAX, pause: Duration::ZERO };
         };
-        // Ten steps a second at most.
+        // At most ten steps a second.
         let step =
             usize::try_from(per_1000_s / 10_000).unwrap_or(usize::MAX).clamp(1, limits::REDRIVE_STEP_MAX);
         let pause = Duration::from_secs(1000).mul_f64(step as f64 / per_1000_s as f64);
@@ -203,7 +201,7 @@ impl Pace {
     }
 }
 
-/// How many of those redriven have failed again, and which have not ended.
+/// Counts redriven jobs that have failed again, and returns those that have not ended.
 async fn look_after(engine: &Engine, redrive: &Redrive) -> Result<(u64, Vec<(JobId, ExecutionId)>), Error> {
     let watched = &redrive.watched;
     if watched.is_empty() || redrive.terms.failures_max.is_none() {
@@ -224,7 +222,7 @@ async fn look_after(engine: &Engine, redrive: &Redrive) -> Result<(u64, Vec<(Job
     Ok((failed_again, open))
 }
 
-/// The next jobs that had failed when the redrive began, and where to go on; `None` at the end.
+/// The next jobs that had failed when the redrive began, and where to continue; `None` at the end.
 async fn targets(
     engine: &Engine,
     redrive: &Redrive,
@@ -240,27 +238,27 @@ async fn targets(
     Ok((meant.map(target).collect(), next))
 }
 
-/// What one step takes of a page, and where the next page begins. A page leaves out rows that cannot be read: that it is short does not mean
-/// that it is the last. One without any row is.
+/// The part of a page for one step, and the start of the next page. A page omits unreadable rows,
+/// so a short page need not be the last; an empty one is.
 fn cut(mut page: Vec<Job>, limit: usize) -> (Vec<Job>, Option<JobId>) {
     page.truncate(limit.min(n_in_one_step(&page)));
     let next = page.last().map(|last| last.id);
     (page, next)
 }
 
-/// How many of these jobs are tried again in one transaction: fewer than all if they are workflows with many steps, but at least one.
+/// How many of these jobs fit into one transaction: workflows count by their steps; at least one.
 fn n_in_one_step(jobs: &[Job]) -> usize {
     let mut n_steps = 0;
     let fits = |job: &&Job| {
-        let items = job.head.conducts.as_ref().and(job.head.items.as_ref());
+        let items = job.head.workflow_head.as_ref().and(job.head.items.as_ref());
         n_steps += items.map_or(0, |items| items.n as usize);
         n_steps <= limits::REDRIVE_WORKFLOW_STEPS_MAX
     };
     jobs.iter().take_while(fits).count().max(1)
 }
 
-/// Waits, with signs of life.
-async fn rest(engine: &Engine, held: &Held, mut span: Duration) -> Result<(), Error> {
+/// Waits, extending the lease meanwhile.
+async fn rest(engine: &Engine, held: &HeldJob, mut span: Duration) -> Result<(), Error> {
     while !span.is_zero() {
         let nap = span.min(SIGN_OF_LIFE);
         engine.clock().sleep(nap).await;

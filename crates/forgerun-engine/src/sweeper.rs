@@ -1,5 +1,5 @@
-//! Deletes what has outlived its use: old journal rows, tombstones, revoked keys and settled deliveries, the content of
-//! expired results, limits that nobody uses, bytes that no result names. In small bites.
+//! Deletes what has expired: journal rows, tombstones, revoked keys, settled deliveries, contents
+//! of results, unused limits, blobs without a result. In small steps.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::committer::CommitContext;
 use crate::options::Options;
 use crate::sinks::Unsent;
 
-/// Runs until told to stop. Being cut off anywhere is safe: a bite is deleted whole or not at all.
+/// Runs until stopped. Cancel-safe: a step is deleted whole or not at all.
 pub(crate) async fn run(context: Arc<CommitContext>, options: Options, stop: CancellationToken) {
     tokio::select! {
         biased;
         () = stop.cancelled() => {}
         () = work(&context, &options) => {}
     }
-    // Whoever gathers what went between two sweeps must not wait for the next.
+    // Observers that sum up a sweep must not wait for the next one.
     context.observer.swept(&Swept::default());
 }
 
@@ -34,7 +34,7 @@ async fn work(context: &CommitContext, options: &Options) {
                     if bite.total() < options.sweep_max {
                         break;
                     }
-                    // A full bite: there is probably more. Others come first in between.
+                    // A full step: there is probably more. Other writes come first in between.
                     tokio::task::yield_now().await;
                 }
                 Err(error) => {
@@ -49,7 +49,7 @@ async fn work(context: &CommitContext, options: &Options) {
 }
 
 impl Options {
-    /// What may go by now, but for what sinks have not sent.
+    /// What may be deleted now, except events that sinks have not sent.
     pub fn sweep(&self, now: Time, unsent: &Unsent) -> Sweep {
         Sweep {
             journal_before: now - self.journal_keep,
@@ -74,7 +74,7 @@ async fn sweep(context: &CommitContext, options: &Options) -> Result<Swept, forg
     Ok(swept)
 }
 
-/// Deletes what a sink did not send for so long that nobody may wait for it any more, and says so.
+/// Deletes events that a sink did not send for too long, and logs that.
 async fn drop_overdue(
     context: &CommitContext,
     options: &Options,

@@ -1,6 +1,6 @@
-//! One loop for everything that time does: schedules, waits, leases, timeouts, expiry, retention. It sleeps until the next
-//! due moment and is woken when a commit brings an earlier one; it does not poll, except once in a while for what
-//! another node left behind.
+//! One loop for all effects of time: schedules, waits, leases, timeouts, expiry, retention. It
+//! sleeps until the next due moment and is woken when a commit brings an earlier one. It does not
+//! poll, except periodically for jobs that another node left behind.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -22,7 +22,7 @@ use crate::ids::Ids;
 use crate::options::Options;
 use crate::schedules;
 
-/// Rows that are given another chance when the engine starts.
+/// Rows set aside that are restored when the engine starts.
 const RESTORED_MAX: usize = 1000;
 
 /// Schedules whose next ticks are checked when the engine starts: pages, and schedules of a page.
@@ -30,7 +30,7 @@ const SCHEDULE_PAGES_MAX: usize = 200;
 /// See [`SCHEDULE_PAGES_MAX`].
 const SCHEDULE_PAGE: usize = 1000;
 
-/// When the loop must look next.
+/// When the loop must check next.
 #[derive(Clone)]
 pub(crate) struct Alarm {
     inner: Arc<AlarmState>,
@@ -50,15 +50,15 @@ impl Default for Alarm {
 }
 
 impl Alarm {
-    /// A job, or a delivery, is due at this moment.
+    /// A job or delivery is due at this moment.
     pub(crate) fn set(&self, at: Time) {
         if self.learn(at) {
             self.inner.earlier.notify_one();
         }
     }
 
-    /// Remembers a moment without waking the loop, and says whether it is earlier than all it knew: for the loop itself,
-    /// which would otherwise wake itself for ever.
+    /// Stores a moment without waking the loop, and returns whether it is earlier than the known
+    /// one: for the loop itself, which would otherwise wake itself for ever.
     pub(crate) fn learn(&self, at: Time) -> bool {
         at.as_micros() < self.inner.earliest.fetch_min(at.as_micros(), Ordering::AcqRel)
     }
@@ -67,13 +67,13 @@ impl Alarm {
         Time::from_micros(self.inner.earliest.load(Ordering::Acquire))
     }
 
-    /// Forgets what it knew. Whatever is set from now on counts again.
+    /// Forgets the known moment.
     pub(crate) fn clear(&self) {
         self.inner.earliest.store(i64::MAX, Ordering::Release);
     }
 
-    /// Ready when something is due, or after `span_max`. An earlier moment only shortens the sleep: what is not due yet
-    /// costs no look into the store. Safe to drop.
+    /// Resolves when something is due, or after `span_max`. An earlier moment only shortens the
+    /// sleep: what is not due costs no query. Cancel-safe.
     pub(crate) async fn wait(&self, clock: &dyn Clock, span_max: Duration) {
         loop {
             let span = self.earliest().since(clock.now()).min(span_max);
@@ -89,7 +89,7 @@ impl Alarm {
     }
 }
 
-/// Runs until told to stop. Being cut off anywhere is safe: a bite already handed to the committer is still written.
+/// Runs until stopped. Cancel-safe: a command already sent to the committer is still written.
 pub(crate) async fn run(
     context: Arc<CommitContext>,
     commands: CommandQueue,
@@ -104,7 +104,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Ends only with the committer; a store that fails is asked again.
+/// Ends only with the committer; a failed store is retried.
 async fn work(context: &CommitContext, commands: &CommandQueue, ids: &Ids, options: &Options) {
     let clock = &*context.clock;
     restore(context, commands).await;
@@ -123,7 +123,7 @@ async fn work(context: &CommitContext, commands: &CommandQueue, ids: &Ids, optio
     }
 }
 
-/// Gives rows that were set aside another chance: this program may know better than the one that could not use them.
+/// Restores rows that were set aside: this version may be able to use them.
 async fn restore(context: &CommitContext, commands: &CommandQueue) {
     let rows = match context.store.set_aside(RESTORED_MAX).await {
         Ok(rows) => rows,
@@ -139,8 +139,8 @@ async fn restore(context: &CommitContext, commands: &CommandQueue) {
     }
 }
 
-/// Corrects schedules whose next tick is later than their rule says: the clock of the database was ahead when it was set, and the schedule
-/// would be silent until the clock is there again.
+/// Corrects schedules whose stored tick is later than their next one: the database's clock was
+/// ahead when it was set, and the schedule would be silent until then.
 async fn bring_forward(context: &CommitContext, commands: &CommandQueue) {
     let mut after = String::new();
     for _ in 0..SCHEDULE_PAGES_MAX {
@@ -162,14 +162,14 @@ async fn bring_forward(context: &CommitContext, commands: &CommandQueue) {
     }
 }
 
-/// Does all that is due, bite by bite, then learns what is due next.
+/// Processes all that is due, step by step, then learns the next due moment.
 async fn work_off(
     context: &CommitContext,
     commands: &CommandQueue,
     ids: &Ids,
     options: &Options,
 ) -> Result<(), Error> {
-    // Cleared before the look, so that a moment set during it is kept.
+    // Cleared before the query, so that a moment set meanwhile is kept.
     context.alarm.clear();
     loop {
         match context.store.next_due().await? {
@@ -181,10 +181,10 @@ async fn work_off(
             None => return Ok(()),
         }
         match commands.run(Command::Due(options.due_max)).await? {
-            // Another node holds what is due, or the clock went back: look again later.
+            // Another node holds the due rows, or the clock went back: check again later.
             Answer::Due { n_jobs: 0, n_records: 0, more: false, .. } => return Ok(()),
             Answer::Due { workers_lost, failures, schedules, .. } => {
-                // What of this fails does not keep the rest from being done.
+                // A failure here must not stop the rest.
                 let folded = fold(commands, failures).await;
                 let fired = fire(context, commands, ids, schedules, options.queue_max).await;
                 let taken_back = take_back(commands, workers_lost).await;
@@ -195,7 +195,7 @@ async fn work_off(
     }
 }
 
-/// Has the ticks of schedules dealt with, all in as few transactions as possible.
+/// Processes the ticks of schedules, in as few transactions as possible.
 async fn fire(
     context: &CommitContext,
     commands: &CommandQueue,
@@ -210,7 +210,7 @@ async fn fire(
     answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
 }
 
-/// Takes back the jobs of workers that are gone.
+/// Takes back the jobs of lost workers.
 async fn take_back(commands: &CommandQueue, lost: Vec<WorkerLost>) -> Result<(), Error> {
     for lost in &lost {
         tracing::info!(worker = %lost.worker.name, jobs = lost.jobs.len(), "a worker is gone; taking back its jobs");
@@ -220,7 +220,7 @@ async fn take_back(commands: &CommandQueue, lost: Vec<WorkerLost>) -> Result<(),
     answers.into_iter().collect::<Result<Vec<_>, _>>().map(drop)
 }
 
-/// Has failures added to their groups, and groups forgotten whose time is over or for which there is no room.
+/// Adds failures to their groups, and deletes expired or surplus groups.
 async fn fold(commands: &CommandQueue, due: FailuresDue) -> Result<(), Error> {
     let mut over = due.over.clone();
     if !due.batches.is_empty() {

@@ -1,16 +1,17 @@
-//! Workers that wait for work, and who wakes them. An empty claim costs no transaction: a shelf that a claim found empty is
-//! known to be *idle* until something is put on it.
+//! Waiting workers, and how they are woken. An empty claim costs no transaction: a shelf that a
+//! claim found empty is *idle* until a job is put on it.
 //!
-//! Three traps, and what shuts them:
+//! Three races, and how they are avoided:
 //!
-//! - the job that arrives between a look and the wait: a worker takes its place in the line *before* it looks, and a
-//!   shelf is only marked idle if nothing was announced since that look began (its epoch);
-//! - the announcement that reaches only workers who do not need it any more: one that leaves without having looked, or
-//!   without having learnt what its claim found, passes it on to the next;
-//! - the worker that cannot take what it was woken for, because of the bound on active jobs: it leaves the line, passes
+//! - a job arrives between the check and the wait: a worker enters the line *before* it checks, and
+//!   a shelf becomes idle only if nothing was announced since that check began (its epoch);
+//! - an announcement reaches only workers that no longer need it: a worker that leaves without
+//!   having checked, or without the result of its claim, passes it on to the next;
+//! - a woken worker cannot claim, because of the bound on active jobs: it leaves the line, passes
 //!   the announcement on and waits for a job to end.
 //!
-//! Whoever stands in line also leaves its claim there ([`standing`]): a batch that brings work carries it out, so that mostly nobody is woken.
+//! A worker in line also places its claim here ([`standing`]): a batch with new jobs executes it,
+//! so that mostly no worker is woken.
 
 mod standing;
 
@@ -27,69 +28,71 @@ use crate::worker::QueueHints;
 pub(crate) use standing::StandingClaim;
 use standing::StandingClaims;
 
-/// Waiting workers woken per announcement. A batch of jobs may feed many of them, and one that found more than it
-/// could take wakes the next; all of them at once would mostly find nothing.
+/// Waiting workers woken per announcement. A batch of jobs may feed many of them, and a worker that
+/// found more than it could claim wakes the next; all at once would mostly find nothing.
 const WOKEN_AT_ONCE: usize = 64;
 
-/// Waiting workers woken by one that left work behind: two, so that with each round twice as many look.
+/// Waiting workers woken by one that left jobs behind: two, so that their number doubles with each
+/// round.
 const WOKEN_BY_LEFTOVERS: usize = 2;
 
-/// Shelves remembered although nobody waits there. Their names come from clients, so there must be an end to them; one
-/// that is forgotten costs a look.
+/// Shelves remembered without waiting workers. Their names come from clients, so they are bounded;
+/// a forgotten one costs a query.
 const SHELVES_KEPT_MAX: usize = 10_000;
 
 #[derive(Clone, Default)]
 pub(crate) struct Wakeups {
     line: Arc<Mutex<WaitingWorkers>>,
-    /// The same news for the built-in worker, which does not wait for shelves that it knows beforehand.
+    /// The same for the built-in worker, which does not know its queues beforehand.
     pub(crate) queue_hints: QueueHints,
 }
 
 #[derive(Default)]
 struct WaitingWorkers {
-    /// A shelf that is not here is not idle, and nobody waits for it.
+    /// A shelf without an entry is not idle and has no waiters.
     shelves: BTreeMap<Shelf, ShelfWaiters>,
     next_waiter: u64,
-    /// Counts announcements over all shelves, so that a shelf forgotten and met again never has an epoch that somebody
-    /// remembers.
+    /// Counts announcements over all shelves, so that a shelf that is forgotten and added again
+    /// never repeats an epoch.
     epoch: u64,
     /// Workers that found the bound on active jobs reached.
     capped: BTreeMap<u64, Arc<Notify>>,
     /// The epoch in which a held job last ended.
     cap_epoch: u64,
-    /// Claims of those who wait.
+    /// Claims of waiting workers.
     standing: StandingClaims,
 }
 
 struct ShelfWaiters {
-    /// A claim looked and found nothing, and nothing was announced since.
+    /// A claim found nothing, and nothing was announced since.
     idle: bool,
     epoch: u64,
-    /// The longest waiting first. Whoever is woken is taken out, and takes the same place again by looking.
+    /// The longest waiting first. A woken waiter is removed, and gets the same place again by
+    /// checking.
     waiters: BTreeMap<u64, Arc<Notify>>,
 }
 
-/// A worker's place in the line of its shelves. Leaves it when dropped.
+/// A worker's place in the lines of its shelves. Left when dropped.
 pub(crate) struct Waiter {
     wakeups: Wakeups,
     shelves: Vec<Shelf>,
     number: u64,
     notify: Arc<Notify>,
-    stand: WaiterState,
+    state: WaiterState,
     standing: Option<StandingClaim>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaiterState {
-    /// Not in line: it has not looked yet, or waits for the bound on active jobs.
-    Aside,
-    /// In line. Missing there means that it was woken and has not looked since.
+    /// Not in line: it has not checked yet, or waits for the bound on active jobs.
+    NotInLine,
+    /// In line. If it is missing there, it was woken and has not checked since.
     InLine,
-    /// In line, and a claim is under way whose result it does not know.
+    /// In line, with a claim under way whose result it does not know.
     Claiming,
 }
 
-/// What the shelves of a waiter looked like when it looked.
+/// The state of a waiter's shelves when it checked.
 pub(crate) struct ShelfCheck {
     epochs: Vec<u64>,
     cap_epoch: u64,
@@ -99,11 +102,11 @@ pub(crate) struct ShelfCheck {
 
 impl Wakeups {
     fn line(&self) -> MutexGuard<'_, WaitingWorkers> {
-        // Nothing in here can panic half-way through a change.
+        // Nothing in here can panic halfway through a change.
         self.line.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Somebody who will look at these shelves.
+    /// A waiter for these shelves.
     pub(crate) fn wait_for(&self, shelves: Vec<Shelf>) -> Waiter {
         let number = self.line().number();
         Waiter {
@@ -111,19 +114,19 @@ impl Wakeups {
             shelves,
             number,
             notify: Arc::default(),
-            stand: WaiterState::Aside,
+            state: WaiterState::NotInLine,
             standing: None,
         }
     }
 
-    /// Announces work on these shelves.
+    /// Announces jobs on these shelves.
     pub(crate) fn wake<'a>(&self, shelves: impl IntoIterator<Item = &'a Shelf> + Clone) {
         self.queue_hints.announce(shelves.clone());
         let mut line = self.line();
         shelves.into_iter().for_each(|shelf| line.wake(shelf, WOKEN_AT_ONCE));
     }
 
-    /// Announces that there may be work anywhere.
+    /// Announces that there may be jobs anywhere.
     pub(crate) fn wake_all(&self) {
         self.queue_hints.announce_anywhere();
         let mut line = self.line();
@@ -133,7 +136,7 @@ impl Wakeups {
         line.wake_capped();
     }
 
-    /// Announces that a job which a worker held has ended.
+    /// Announces that a held job has ended.
     pub(crate) fn wake_capped(&self) {
         self.queue_hints.announce_room();
         self.line().wake_capped();
@@ -165,15 +168,15 @@ impl WaitingWorkers {
         self.shelves.entry(shelf.clone()).or_insert(unknown)
     }
 
-    /// Takes a waiter out of the line of a shelf, and passes on what was announced to it in vain.
-    fn leave(&mut self, shelf: &Shelf, number: u64, stand: WaiterState) {
+    /// Removes a waiter from a line, and passes on an announcement that it did not use.
+    fn remove(&mut self, shelf: &Shelf, number: u64, state: WaiterState) {
         let n_shelves = self.shelves.len();
         let Some(spot) = self.shelves.get_mut(shelf) else { return };
         let was_woken = spot.waiters.remove(&number).is_none();
-        let in_vain = match stand {
-            WaiterState::Aside => false,
+        let in_vain = match state {
+            WaiterState::NotInLine => false,
             WaiterState::InLine => was_woken && !spot.idle,
-            // Its claim may have failed after hiding jobs from others, so that even idle is not sure.
+            // Its claim may have failed after locking jobs, so even an idle shelf is uncertain.
             WaiterState::Claiming => true,
         };
         if in_vain {
@@ -198,8 +201,8 @@ impl ShelfWaiters {
 }
 
 impl Waiter {
-    /// Takes its place in the line, then looks at the shelves, without touching the store. If it is worthwhile, a claim
-    /// follows, and what it finds is told by one of the next three.
+    /// Enters the lines, then checks the shelves without a query. If it is worthwhile, a claim
+    /// follows, and one of the next three methods reports its result.
     pub(crate) fn look(&mut self) -> ShelfCheck {
         let mut line = self.wakeups.line();
         line.capped.remove(&self.number);
@@ -210,22 +213,23 @@ impl Waiter {
             look.epochs.push(spot.epoch);
             look.worthwhile |= !spot.idle;
         }
-        self.stand = if look.worthwhile { WaiterState::Claiming } else { WaiterState::InLine };
+        self.state = if look.worthwhile { WaiterState::Claiming } else { WaiterState::InLine };
         look
     }
 
-    /// The claim found work, and perhaps more than it could take: then the next in line should look too.
+    /// The claim found jobs, and perhaps more than it could take: then the next in line should
+    /// check too.
     pub(crate) fn took(&mut self, more: bool) {
-        self.stand = WaiterState::InLine;
+        self.state = WaiterState::InLine;
         if more {
             let mut line = self.wakeups.line();
             self.shelves.iter().for_each(|shelf| line.wake(shelf, WOKEN_BY_LEFTOVERS));
         }
     }
 
-    /// The claim that followed `look` found nothing.
+    /// The claim after `look` found nothing.
     pub(crate) fn found_nothing(&mut self, look: &ShelfCheck) {
-        self.stand = WaiterState::InLine;
+        self.state = WaiterState::InLine;
         let mut line = self.wakeups.line();
         for (shelf, &epoch) in self.shelves.iter().zip(&look.epochs) {
             if let Some(spot) = line.shelves.get_mut(shelf).filter(|spot| spot.epoch == epoch) {
@@ -234,13 +238,13 @@ impl Waiter {
         }
     }
 
-    /// The claim that followed `look` was stopped by the bound on active jobs.
+    /// The claim after `look` was stopped by the bound on active jobs.
     pub(crate) fn found_cap(&mut self, look: &ShelfCheck) {
         let mut line = self.wakeups.line();
-        self.shelves.iter().for_each(|shelf| line.leave(shelf, self.number, WaiterState::Claiming));
-        self.stand = WaiterState::Aside;
-        // A wake-up that reached it in line is passed on by now. Kept as well, it would go round among capped workers for
-        // ever.
+        self.shelves.iter().for_each(|shelf| line.remove(shelf, self.number, WaiterState::Claiming));
+        self.state = WaiterState::NotInLine;
+        // A wakeup that reached it in line is passed on by now. If it were kept, it would circulate
+        // among capped workers for ever.
         self.notify = Arc::default();
         if line.cap_epoch == look.cap_epoch {
             line.capped.insert(self.number, self.notify.clone());
@@ -250,15 +254,16 @@ impl Waiter {
         }
     }
 
-    /// Leaves its claim with the line, for the first batch that brings work. One that waits for the bound on active jobs has none to leave.
-    pub(crate) fn leave(&mut self, claim: &Claim) {
-        if self.stand == WaiterState::InLine {
-            let standing = self.wakeups.leave(&mut self.wakeups.line(), self.number, claim.clone());
+    /// Places its claim for the first batch with new jobs. A waiter for the bound on active jobs
+    /// has none.
+    pub(crate) fn place_claim(&mut self, claim: &Claim) {
+        if self.state == WaiterState::InLine {
+            let standing = self.wakeups.place(&mut self.wakeups.line(), self.number, claim.clone());
             self.standing = Some(standing);
         }
     }
 
-    /// Takes the claim back. Where a batch has it already, what the batch made of it.
+    /// Withdraws the claim. If a batch has taken it already, returns its result.
     pub(crate) async fn withdraw(&mut self) -> Option<Result<Answer, Error>> {
         let standing = self.standing.as_mut()?;
         let answer = if standing.withdraw() { None } else { Some(standing.answer().await) };
@@ -266,8 +271,8 @@ impl Waiter {
         answer
     }
 
-    /// Ready once there may be work, or once a batch has carried out the claim that it left: then what became of it. Safe to drop: a wake-up
-    /// that came first is kept for the next call.
+    /// Resolves when there may be work, or when a batch has executed the placed claim: then with
+    /// its result. Cancel-safe: an earlier wakeup is kept for the next call.
     pub(crate) async fn woken(&mut self) -> Option<Result<Answer, Error>> {
         let Some(standing) = &mut self.standing else {
             self.notify.notified().await;
@@ -286,11 +291,11 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         if self.standing.take().is_some_and(|mut standing| !standing.withdraw()) {
-            // A batch has its claim, and nobody will learn what it found.
-            self.stand = WaiterState::Claiming;
+            // A batch has its claim, and its result is lost.
+            self.state = WaiterState::Claiming;
         }
         let mut line = self.wakeups.line();
-        self.shelves.iter().for_each(|shelf| line.leave(shelf, self.number, self.stand));
+        self.shelves.iter().for_each(|shelf| line.remove(shelf, self.number, self.state));
         line.capped.remove(&self.number);
     }
 }

@@ -1,11 +1,11 @@
-//! Durations as people write them: `500ms`, `10s`, `2m`, `1h30m`, `7d`.
+//! Durations as text: `500ms`, `10s`, `2m`, `1h30m`, `7d`.
 
 use std::time::Duration;
 
-/// Reads a duration: numbers with units, the larger before the smaller.
+/// Parses a duration: numbers with units, the larger before the smaller.
 ///
 /// # Errors
-/// With a sentence that says what durations look like.
+/// With a sentence that describes the format.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("{text:?} is no duration; write 500ms, 10s, 2m or 1h30m");
     let mut rest = text.trim();
@@ -38,7 +38,6 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     Ok(total)
 }
 
-/// Reads a duration from a file.
 pub(crate) fn deserialize<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Duration, D::Error> {
     let text: String = serde::Deserialize::deserialize(source)?;
     parse(&text).map_err(serde::de::Error::custom)

@@ -1,4 +1,4 @@
-//! Plain HTTP/1.1: one request, one answer, whatever its status. Nothing is followed, repeated or decompressed.
+//! Plain HTTP/1.1: one request, one answer, any status. No redirects, retries or decompression.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIMEOUT};
 
-/// An answer, read to its end.
+/// A complete answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -23,18 +23,18 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A header field as text; empty if it is absent or no text.
+    /// A header field; empty if it is missing or not text.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The media type without parameters, in small letters.
+    /// The media type without parameters, in lower case.
     pub(crate) fn media_type(&self) -> String {
         let essence = self.header("content-type").split(';').next().unwrap_or_default();
         essence.trim().to_ascii_lowercase()
     }
 
-    /// The body as a JSON object; empty if it is none.
+    /// The body as a JSON object; empty if it is not one.
     pub(crate) fn object(&self) -> Map<String, Value> {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -61,7 +61,7 @@ async fn exchange_unbounded(
     let failed = |error: &dyn std::error::Error| broken(&host, &innermost(error));
     let stream = connector.open(&uri).await?;
     let (mut requests, connection) = http1::handshake(stream).await.map_err(|error| failed(&error))?;
-    // What goes wrong with the connection is told to the request below.
+    // Connection errors are reported through the request below.
     let driver = tokio::spawn(connection);
     let answer = async {
         let response = requests.send_request(in_origin_form(request, &host)).await?;
@@ -78,7 +78,7 @@ async fn exchange_unbounded(
     answer.map_err(|error| failed(error.as_ref()))
 }
 
-/// As servers want it: the path alone in the first line, the host in a field.
+/// In origin form: the path in the request line, the host in a field.
 fn in_origin_form(mut request: Request<Full<Bytes>>, host: &str) -> Request<Full<Bytes>> {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     *request.uri_mut() = path.parse::<Uri>().unwrap_or_default();
@@ -92,7 +92,7 @@ fn broken(host: &str, reason: &str) -> Unreachable {
     Unreachable::new(host, reason, true)
 }
 
-/// The cause at the bottom, which is the one that says something.
+/// The innermost cause, which has the details.
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -1,10 +1,12 @@
-//! Tools that ask a job server questions from outside.
+//! Tools that test a job server from outside.
 //!
-//! - [`conformance`] judges anybody's server: problem details, the members for asynchronous jobs, the async-operations pattern, the core of
-//!   Open Job Spec. Each finding names the requirement, what was sent, what came, and how to mend it.
-//! - [`traffic`] makes a server busy with clients that poll, stream, cancel, repeat and misbehave, and checks every answer they get.
+//! - [`conformance`] checks any server: problem details, the members for asynchronous jobs, the
+//!   async-operations pattern, the core of Open Job Spec. Each finding has the requirement,
+//!   request, answer, and how to fix it.
+//! - [`traffic`] loads a server with clients that poll, stream, cancel, repeat and misbehave, and
+//!   checks every answer.
 //!
-//! Neither knows how ForgeRun works inside. What they know of it, every client knows.
+//! Neither knows ForgeRun's internals: they know what every client knows.
 
 use std::pin::Pin;
 
@@ -14,5 +16,5 @@ mod http;
 pub mod limits;
 pub mod traffic;
 
-/// What a program waits for. Boxed, so that all of it is compiled here and not once more with that program.
+/// Boxed, so that all of it is compiled here and not again with the calling program.
 pub type Running<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;

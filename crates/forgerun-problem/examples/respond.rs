@@ -4,12 +4,12 @@
 
 use axum_core::response::IntoResponse;
 use forgerun_problem::Problem;
-use forgerun_problem::axum::{ProblemResponse, Wishes};
+use forgerun_problem::axum::{Preferences, ProblemResponse};
 use http::{HeaderMap, HeaderValue, header};
 
 /// A handler as it would be given to a router.
-fn purchase(wishes: &Wishes) -> ProblemResponse {
-    let language = wishes.language("en", &["de"]);
+fn purchase(preferences: &Preferences) -> ProblemResponse {
+    let language = preferences.language("en", &["de"]);
     let title = match language {
         "de" => "Nicht genug Guthaben",
         _ => "Not enough credit",
@@ -20,7 +20,7 @@ fn purchase(wishes: &Wishes) -> ProblemResponse {
         .extension("balance", 30)
         .build()
         .expect("type, status and extension are valid");
-    ProblemResponse::new(problem).wanted(wishes).in_language(language)
+    ProblemResponse::new(problem).wanted(preferences).in_language(language)
 }
 
 fn main() {
@@ -30,7 +30,7 @@ fn main() {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
         headers.insert(header::ACCEPT_LANGUAGE, HeaderValue::from_static(accept_language));
-        let response = purchase(&Wishes::of(&headers)).into_response();
+        let response = purchase(&Preferences::of(&headers)).into_response();
         println!("Accept: {accept}, Accept-Language: {accept_language}");
         println!("  {}", response.status());
         for (name, value) in response.headers() {

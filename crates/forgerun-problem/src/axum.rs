@@ -1,17 +1,17 @@
 //! Problems as responses of axum handlers.
 //!
-//! A [`Problem`] returned from a handler becomes JSON with its own status code. With [`Wishes`] as an
+//! A [`Problem`] returned from a handler becomes JSON with its own status code. With [`Preferences`] as an
 //! extractor the client gets the representation it asks for:
 //!
 //! ```
 //! use forgerun_problem::Problem;
-//! use forgerun_problem::axum::{ProblemResponse, Wishes};
+//! use forgerun_problem::axum::{ProblemResponse, Preferences};
 //!
-//! async fn purchase(wishes: Wishes) -> ProblemResponse {
-//!     let language = wishes.language("en", &["de"]);
+//! async fn purchase(preferences: Preferences) -> ProblemResponse {
+//!     let language = preferences.language("en", &["de"]);
 //!     let title = if language == "de" { "Nicht genug Guthaben" } else { "Not enough credit" };
 //!     let problem = Problem::builder("https://example.com/probs/out-of-credit").title(title).status(403).build();
-//!     ProblemResponse::new(problem.expect("type and status are valid")).wanted(&wishes).in_language(language)
+//!     ProblemResponse::new(problem.expect("type and status are valid")).wanted(&preferences).in_language(language)
 //! }
 //! ```
 
@@ -29,12 +29,12 @@ use crate::problem::{MEDIA_TYPE_JSON, MEDIA_TYPE_XML, Problem};
 
 /// What the client wants, taken from its headers. Never fails.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct Preferences {
     accept: Option<String>,
     accept_language: Option<String>,
 }
 
-impl Wishes {
+impl Preferences {
     /// Takes the wishes out of a request's headers; several lines of a header count as one.
     #[must_use]
     pub fn of(headers: &HeaderMap) -> Self {
@@ -58,7 +58,7 @@ impl Wishes {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Wishes {
+impl<S: Send + Sync> FromRequestParts<S> for Preferences {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, Infallible> {
@@ -99,8 +99,8 @@ impl ProblemResponse {
 
     /// Uses the representation the client wants.
     #[must_use]
-    pub fn wanted(mut self, wishes: &Wishes) -> Self {
-        self.representation = wishes.representation();
+    pub fn wanted(mut self, preferences: &Preferences) -> Self {
+        self.representation = preferences.representation();
         self
     }
 

@@ -11,6 +11,8 @@
 //! | judge someone's object | [`check`] |
 //! | publish a schema | [`schema`] |
 
+#![warn(missing_docs)]
+
 pub mod advice;
 #[cfg(feature = "axum")]
 pub mod axum;

@@ -1,7 +1,8 @@
-//! A JSON Schema that this server takes: valid, whole in itself, and cheap to judge by.
+//! JSON Schemas that the server accepts: valid, self-contained, and cheap to validate with.
 //!
-//! A schema is a program that clients hand in and that runs with every job. So it must not fetch anything, must not lead in circles,
-//! and what it unfolds to is bounded; patterns are matched by an engine that never goes back over its text.
+//! A schema is a program of a client that runs with every job. So it must not fetch documents or
+//! refer to itself, and its expanded size is bounded; patterns are matched by an engine without
+//! backtracking.
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
@@ -12,55 +13,53 @@ use crate::limits::{
 };
 use crate::walk::{SchemaSize, measure};
 
-/// A schema, ready to judge.
+/// A compiled schema.
 pub struct SchemaDocument {
     validator: Validator,
-    /// How many places and values to compare with it has, each reference counted with what it leads to.
+    /// Places and values to compare with, each reference counted with its target.
     weight: usize,
-    /// Places of patterns that one value can meet: steps of matching for each of its bytes, at worst.
+    /// Pattern places that one value can meet: worst case of matching steps per byte.
     pattern_places: usize,
-    /// Bytes of memory that it takes at most, roughly.
+    /// Rough bound on its memory, in bytes.
     n_bytes: usize,
-    /// It speaks of an object where arguments are a list.
+    /// Whether it describes an object, although arguments are a list.
     about_object: bool,
 }
 
-/// Why something is no schema for this server: where, and what.
+/// Why a schema was refused.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unfit {
-    /// A JSON pointer into the schema.
+pub struct InvalidSchema {
+    /// JSON pointer into the schema.
     pub pointer: String,
-    /// What is the matter.
     pub detail: String,
 }
 
-impl Unfit {
-    pub(crate) fn new(pointer: impl Into<String>, detail: impl Into<String>) -> Unfit {
-        Unfit { pointer: pointer.into(), detail: detail.into() }
+impl InvalidSchema {
+    pub(crate) fn new(pointer: impl Into<String>, detail: impl Into<String>) -> InvalidSchema {
+        InvalidSchema { pointer: pointer.into(), detail: detail.into() }
     }
 }
 
-/// One thing that does not fit.
+/// A violation of a schema.
 pub struct Misfit {
-    /// A JSON pointer into the arguments.
+    /// JSON pointer into the arguments.
     pub pointer: String,
-    /// What is the matter, without the value.
+    /// The violation, without the value.
     pub detail: String,
 }
 
-/// Misfits that are told of one job.
+/// Violations reported per job.
 const MISFITS_MAX: usize = 10;
 
-/// Bytes of what is told of one.
+/// Bytes of a reported violation.
 const DETAIL_BYTES_MAX: usize = 240;
 
 impl SchemaDocument {
-    /// Reads a schema.
-    pub fn parse(text: &[u8]) -> Result<SchemaDocument, Unfit> {
+    pub fn parse(text: &[u8]) -> Result<SchemaDocument, InvalidSchema> {
         let schema: Value =
-            serde_json::from_slice(text).map_err(|error| Unfit::new("", error.to_string()))?;
+            serde_json::from_slice(text).map_err(|error| InvalidSchema::new("", error.to_string()))?;
         if !schema.is_object() && !schema.is_boolean() {
-            return Err(Unfit::new("", "must be an object, true or false"));
+            return Err(InvalidSchema::new("", "must be an object, true or false"));
         }
         let size = measure(&schema)?;
         let draft = draft_of(&schema)?;
@@ -72,26 +71,27 @@ impl SchemaDocument {
                 (compiled(&schema, draft, larger)?, larger)
             }
         };
-        // A compiled place has some hundred bytes, and a pattern as much again for what it learns while it matches.
+        // A compiled place has some hundred bytes, and a pattern as much again for its cache.
         let n_bytes = text.len() + 512 * size.weight + 2 * size.n_patterns * pattern_bytes;
         let about_object = schema.get("type").is_some_and(|kind| kind == "object");
         let SchemaSize { weight, pattern_places, .. } = size;
         Ok(SchemaDocument { validator, weight, pattern_places, n_bytes, about_object })
     }
 
-    /// Bytes of memory that it takes at most, roughly.
+    /// Rough bound on its memory, in bytes.
     pub fn n_bytes(&self) -> usize {
         self.n_bytes
     }
 
-    /// How much work it is, at worst, to judge arguments with so many values in so many bytes.
+    /// Worst case cost of validating arguments with so many values and bytes.
     pub fn work(&self, n_values: usize, n_bytes: usize) -> usize {
         let visits = self.weight.saturating_mul(n_values.saturating_add(n_bytes / 16));
         let steps = self.pattern_places.saturating_mul(n_bytes);
         visits.saturating_add(steps / PATTERN_STEPS_PER_WORK)
     }
 
-    /// Why it cannot be registered, although stored ones like it are still used: its patterns could be matched against short texts only.
+    /// Why it cannot be registered, although stored schemas like it are still used: its patterns
+    /// could be matched against short texts only.
     pub fn too_costly(&self) -> Option<String> {
         let places = self.pattern_places;
         (places > PATTERN_PLACES_MAX).then(|| {
@@ -102,9 +102,11 @@ impl SchemaDocument {
         })
     }
 
-    /// What of the arguments does not fit. SDKs send an object as a list of one; a schema of an object is then about that object.
+    /// The violations in the arguments. SDKs send an object as a list of one; a schema of an object
+    /// applies to that object.
     ///
-    /// All misfits are collected before the first is known, so of much work (see [`SchemaDocument::work`]) only the fact is told.
+    /// All violations are collected before the first is returned, so beyond a bound of work (see
+    /// [`SchemaDocument::work`]) only their existence is reported.
     pub fn judge(&self, args: &Value, work: usize) -> Vec<Misfit> {
         let (judged, at) = match args {
             Value::Array(list) if self.about_object && list.len() == 1 => (&list[0], "/0"),
@@ -126,13 +128,14 @@ impl SchemaDocument {
     }
 }
 
-/// Compiles a schema, each pattern into so many bytes at most. Patterns that need going back (look-around, back references) are refused by this
-/// engine.
-fn compiled(schema: &Value, draft: Draft, pattern_bytes_max: usize) -> Result<Validator, Unfit> {
+/// Compiles a schema, with a bound on the bytes of each pattern. The engine refuses patterns that
+/// need backtracking (look-around, back references).
+fn compiled(schema: &Value, draft: Draft, pattern_bytes_max: usize) -> Result<Validator, InvalidSchema> {
     let patterns = PatternOptions::regex().size_limit(pattern_bytes_max).dfa_size_limit(pattern_bytes_max);
     let built =
         jsonschema::options().with_draft(draft).with_pattern_options(patterns).offline().build(schema);
-    built.map_err(|error| Unfit::new(error.instance_path().to_string(), shortened(&error.to_string())))
+    built
+        .map_err(|error| InvalidSchema::new(error.instance_path().to_string(), shortened(&error.to_string())))
 }
 
 fn shortened(text: &str) -> String {
@@ -143,9 +146,9 @@ fn shortened(text: &str) -> String {
     text[..end].to_owned()
 }
 
-/// Which edition of JSON Schema it is written in. Without a word it is 2020-12, or 7 if only that fits: published schemas list the
-/// items of a list in the older way. Nothing is compiled for it.
-fn draft_of(schema: &Value) -> Result<Draft, Unfit> {
+/// The JSON Schema edition. Without `$schema` it is 2020-12, or 7 if only that is valid: published
+/// schemas use the older form for the items of a list. Nothing is compiled for this.
+fn draft_of(schema: &Value) -> Result<Draft, InvalidSchema> {
     let known = [
         (Draft::Draft202012, "json-schema.org/draft/2020-12/schema"),
         (Draft::Draft201909, "json-schema.org/draft/2019-09/schema"),
@@ -163,7 +166,7 @@ fn draft_of(schema: &Value) -> Result<Draft, Unfit> {
             let bare = named.strip_prefix("https://").or(named.strip_prefix("http://")).unwrap_or_default();
             let found = known.into_iter().find(|(_, name)| *name == bare).map(|(draft, _)| draft);
             found.ok_or_else(|| {
-                Unfit::new("/$schema", "must be an edition of JSON Schema from draft 4 to 2020-12")
+                InvalidSchema::new("/$schema", "must be an edition of JSON Schema from draft 4 to 2020-12")
             })
         }
     }
@@ -264,7 +267,7 @@ mod tests {
         assert_eq!(misfits(&shared, &json!([1, "x"])), ["/1"]);
     }
 
-    /// Each of these leads to the next twice.
+    /// Each of these refers to the next twice.
     fn doubling(of: &str) -> Value {
         let next = |n: u32| json!({"$ref": format!("#/$defs/{of}/d{n}")});
         let mut links: serde_json::Map<String, Value> =
@@ -311,7 +314,8 @@ mod tests {
         let costly = document(&json!({"properties": {"a": {"pattern": "[ab]{9000}[^ab]"}}}));
         assert!(costly.work(1, 120_000) > WORK_MAX);
         assert!(costly.too_costly().is_some());
-        // A value meets one of the properties, whatever their number, and a definition where it is referred to.
+        // A value meets one of the properties, whatever their number, and a definition where it is
+        // referred to.
         let short = json!({"pattern": "^[a-z0-9-]{36}$"});
         let fields: serde_json::Map<String, Value> =
             (0..50).map(|n| (format!("f{n}"), json!({"$ref": "#/$defs/id"}))).collect();

@@ -1,10 +1,10 @@
-//! Judges arguments of jobs by JSON Schemas of clients. The only crate that knows the validator, whose generic code would otherwise be compiled
-//! with the server, once more and in full.
+//! Validates arguments of jobs with clients' JSON Schemas. The only crate that depends on the
+//! validator, whose generic code would otherwise be compiled again with the server.
 
 mod document;
 pub mod limits;
 mod pattern;
 mod walk;
 
-pub use document::{Misfit, SchemaDocument, Unfit};
+pub use document::{InvalidSchema, Misfit, SchemaDocument};
 pub use walk::values;

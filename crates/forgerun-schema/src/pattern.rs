@@ -1,13 +1,14 @@
-//! What matching a pattern can cost at worst.
+//! The worst case cost of matching a pattern.
 //!
-//! The engine usually needs a step per byte. A pattern such as `[ab]{9000}[^ab]` makes it keep track of thousands of places at once, and
-//! then it needs a step per byte and place. So a pattern is charged for its places, repetitions written out.
+//! The engine usually needs one step per byte. A pattern such as `[ab]{9000}[^ab]` makes it track
+//! thousands of places at once, and then it needs a step per byte and place. So the cost of a
+//! pattern is its number of places, with repetitions expanded.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use crate::limits::PATTERN_PLACES_MAX;
 
-/// How many places a pattern has. One that cannot be read has more than are accepted.
+/// The places of a pattern. An unparsable one counts as too many.
 pub(crate) fn places(pattern: &str) -> usize {
     let unreadable = PATTERN_PLACES_MAX + 1;
     let Ok(pattern) = jsonschema_regex::to_rust_regex(pattern) else { return unreadable };
@@ -25,7 +26,7 @@ fn places_of(hir: &Hir) -> usize {
             let times = repetition.max.unwrap_or(repetition.min.saturating_add(1));
             places_of(&repetition.sub).saturating_mul(times as usize)
         }
-        // The engine notes where a group begins and ends.
+        // The engine records where a group begins and ends.
         HirKind::Capture(capture) => places_of(&capture.sub).saturating_add(2),
         HirKind::Concat(parts) | HirKind::Alternation(parts) => {
             parts.iter().map(places_of).fold(0, usize::saturating_add)

@@ -1,4 +1,4 @@
-//! Everything a request may need, in one place: the engine, the configuration, the keys and counters in memory.
+//! The shared state of all requests: engine, configuration, in-memory keys and counters.
 
 mod bounds;
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 use forgerun_core::client::Client;
 use forgerun_core::delivery::DeliveryPolicy;
 use forgerun_core::id::ClientId;
-use forgerun_core::job::{Keep, Name};
+use forgerun_core::job::{Name, ResultRetention};
 use forgerun_core::node::Node;
 use forgerun_core::retry::{Mode, RetryPolicy};
 use forgerun_core::time::Time;
@@ -31,98 +31,87 @@ use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
 use crate::edge::results::{DownloadPlaces, ReadyResults, UploadPlaces};
 use crate::edge::sse::Hub;
 use crate::edge::{ApiKeyCache, BodyCache, ByteBudget, Limiter, Sessions, Unwritten};
-#[cfg(feature = "grpc")]
-use crate::held_jobs::{HeldJobs, HoldObserver};
 use crate::limits::{NODE_BEAT, NODE_BEAT_MIN, READY_TIMEOUT, WEBHOOK_LEASE_MARGIN};
 use crate::metrics::Metrics;
 use crate::own_clients::DEFAULT_CLIENT;
 use crate::schemas::SchemaCache;
 use crate::sinks::SinkSet;
+#[cfg(feature = "grpc")]
+use crate::streamed_jobs::{StreamObserver, StreamedJobs};
 use crate::tallies::NodeNews;
 use crate::traces::{CommitObserver, Traces};
 use crate::webhooks::{Sender, SenderOptions, SharedCourier, SigningKeys, WebhookCourier};
 
-/// Which jobs to list, and how many go before one; here, so that a dialect need not know the store.
+/// Re-exported, so that dialects need not depend on the store.
 pub use forgerun_store::{DeliveriesOf, DeliveryFilter, Filter, IdSuffix, JobsAhead};
 
 pub use bounds::Bounds;
 
-/// The running server, as its requests see it.
+/// The running server, as requests see it.
 pub struct App {
-    /// What the operator wants.
     pub config: Config,
-    /// Who does the work.
     pub engine: Engine,
-    /// Who knows the time.
     pub clock: Arc<dyn Clock>,
-    /// Who counts.
     pub metrics: Arc<Metrics>,
-    /// Who tells a collector, if there is one.
+    /// Set if a trace collector is configured.
     pub traces: Option<Arc<Traces>>,
-    /// The public address without a trailing slash; empty for references that are relative to the server.
+    /// Public base URL without a trailing slash; empty for relative references.
     pub base: String,
-    /// How failures are told.
     pub outcomes: Outcomes,
-    /// How long things may take.
+    /// Timeouts.
     pub bounds: Bounds,
-    /// Keys in use.
-    pub ring: ApiKeyCache,
-    /// Callers and their limits.
+    pub api_keys: ApiKeyCache,
     pub limiter: Limiter,
-    /// Answers that wait to be written.
+    /// Answers that are not written yet.
     pub unwritten: Arc<Unwritten>,
-    /// Bytes of requests that are not answered yet.
+    /// Memory budget for requests that are not answered yet.
     pub incoming: Arc<ByteBudget>,
-    /// Answers over gRPC that their clients do not read.
+    /// Memory budget for gRPC answers that clients do not read.
     #[cfg(feature = "grpc")]
     pub unread: Arc<ByteBudget>,
-    /// Calls of workers and their limit, if there is one.
+    /// Rate limit for worker calls, if configured.
     pub worker_limiter: Option<Limiter>,
-    /// Messages of a broker and their limit, where that is not the one of their client.
+    /// Rate limit for broker messages, if it differs from that of their client.
     pub bridge_limiter: Option<Limiter>,
-    /// What other nodes shall hear.
+    /// News for other nodes.
     pub node_news: NodeNews,
-    /// The queues that workers ask this node for.
+    /// The queues for which workers asked this node.
     pub attendance: Arc<Attendance>,
-    /// The names of clients.
     pub client_names: ClientNames,
-    /// When it began.
     pub started_at: Time,
-    /// What this process is called among the nodes: another name with every start.
+    /// Name of this process among the nodes; different with every start.
     pub node: Name,
-    /// Places for downloads of large results.
+    /// Slots for downloads of large results.
     pub downloads: Arc<DownloadPlaces>,
-    /// Places for uploads of results.
+    /// Slots for uploads of results.
     pub uploads: Arc<UploadPlaces>,
-    /// Jobs as they were last written out.
+    /// Recently serialised jobs.
     pub body_cache: BodyCache,
-    /// Small results that were just fetched.
+    /// Recently fetched small results.
     pub ready_results: ReadyResults,
-    /// Schemas of clients in use.
     pub schemas: SchemaCache,
-    /// Streams of events.
     pub hub: Hub,
-    /// What workers hold whom streams feed.
+    /// Jobs held by gRPC streaming workers.
     #[cfg(feature = "grpc")]
-    pub held_jobs: Arc<HeldJobs>,
-    /// Who asks when nobody says, in open mode.
+    pub streamed_jobs: Arc<StreamedJobs>,
+    /// Client of requests without credentials, in open mode.
     pub default_client: Option<ClientId>,
-    /// Where jobs wait that name no queue.
+    /// Queue of jobs that name none.
     pub default_queue: Name,
-    /// What is put into the `Problem` field of a response that succeeds in telling of a failure.
+    /// Adds the `Problem` header to a 200 about a failed job, if configured.
     pub problem_field: FieldWriter,
-    /// What deliveries to webhooks are signed with; nothing if signing is off.
+    /// Signing keys for webhooks; `None` if signing is off.
     pub webhook_keys: Option<Arc<SigningKeys>>,
-    /// Brokers that get the events of all jobs.
+    /// Sinks for the events of all jobs.
     pub sinks: SinkSet,
-    /// The operator in a browser.
+    /// Operator sessions of the dashboard.
     pub sessions: Sessions,
     pub(crate) admin_digest: Option<[u8; 32]>,
-    /// The built-in worker, where it was told to work.
+    /// The built-in worker, once started.
     worker: OnceLock<WorkerHandle>,
-    /// The delivery loop, where it was told to deliver.
-    post: OnceLock<DeliveryHandle>,
-    /// The loop that carries out redrives, where it was told to.
+    /// The delivery loop, once started.
+    deliveries: OnceLock<DeliveryHandle>,
+    /// The redrive loop, once started.
     redrives: OnceLock<RedriveHandle>,
     stopping: watch::Sender<bool>,
     me: Weak<App>,
@@ -132,11 +121,10 @@ fn node_name(clock: &dyn Clock) -> Name {
     Name::new(&format!("node-{:08x}", clock.random() as u32)).expect("a short name")
 }
 
-/// The queue of jobs that name none.
 const DEFAULT_QUEUE: &str = "default";
 
 impl App {
-    /// Starts the engine on a store, and what belongs to it.
+    /// Starts the engine on a store, and its companions.
     pub async fn start(
         config: Config,
         store: Arc<dyn Store>,
@@ -153,9 +141,9 @@ impl App {
             None => metrics.clone(),
         };
         #[cfg(feature = "grpc")]
-        let held_jobs = Arc::new(HeldJobs::default());
+        let streamed_jobs = Arc::new(StreamedJobs::default());
         #[cfg(feature = "grpc")]
-        let counts: Arc<dyn Observer> = Arc::new(HoldObserver { counts, held: held_jobs.clone() });
+        let counts: Arc<dyn Observer> = Arc::new(StreamObserver { counts, held: streamed_jobs.clone() });
         let options = Options { observer: counts, ..engine_options(&config) };
         let engine = Engine::start(store, clock.clone(), Arc::new(outcomes.clone()), options);
         let default_client = match config.auth.mode {
@@ -171,7 +159,7 @@ impl App {
             me: me.clone(),
             hub,
             #[cfg(feature = "grpc")]
-            held_jobs,
+            streamed_jobs,
             limiter: Limiter::new(&config.limits),
             worker_limiter: Limiter::of_workers(&config.limits),
             bridge_limiter: Limiter::of_bridge(&config.limits, config.amqp.rate_per_minute),
@@ -180,7 +168,7 @@ impl App {
             client_names: ClientNames::default(),
             started_at: clock.now(),
             node: node_name(&*clock),
-            ring: ApiKeyCache::default(),
+            api_keys: ApiKeyCache::default(),
             body_cache: BodyCache::default(),
             ready_results: ReadyResults::default(),
             schemas: SchemaCache::default(),
@@ -195,7 +183,7 @@ impl App {
             problem_field: problem_field(),
             sinks: SinkSet::default(),
             worker: OnceLock::new(),
-            post: OnceLock::new(),
+            deliveries: OnceLock::new(),
             redrives: OnceLock::new(),
             stopping: watch::Sender::new(false),
             config,
@@ -212,7 +200,7 @@ impl App {
         }))
     }
 
-    /// Lets the built-in worker begin. It is told once; a second call changes nothing.
+    /// Starts the built-in worker. A second call has no effect.
     pub fn work(&self) {
         self.worker.get_or_init(|| {
             let workers = &self.config.workers;
@@ -232,14 +220,14 @@ impl App {
         });
     }
 
-    /// The built-in worker, if it was told to work.
+    /// The built-in worker, if it was started.
     pub fn worker(&self) -> Option<&WorkerHandle> {
         self.worker.get()
     }
 
-    /// Lets deliveries to webhooks begin. It is told once; a second call changes nothing.
+    /// Starts the delivery loop. A second call has no effect.
     pub fn deliver(&self) {
-        self.post.get_or_init(|| {
+        self.deliveries.get_or_init(|| {
             let webhooks = &self.config.webhooks;
             let courier = WebhookCourier {
                 sender: Sender::new(
@@ -266,12 +254,12 @@ impl App {
         });
     }
 
-    /// Lets redrives be carried out here. It is told once; a second call changes nothing.
+    /// Starts the redrive loop. A second call has no effect.
     pub fn redrive(&self) {
         self.redrives.get_or_init(|| RedriveLoop::start(self.engine.clone()));
     }
 
-    /// Says now and then that this node is there, until the server stops.
+    /// Sends node heartbeats until the server stops.
     pub fn show_up(&self) {
         let app = self.shared();
         tokio::spawn(async move {
@@ -285,7 +273,7 @@ impl App {
                 if let Err(error) = app.engine.run(Command::Node(node)).await {
                     tracing::debug!(%error, "could not say that this node is there");
                 }
-                // Soon after news, but not for each of several that come together.
+                // Soon after news, but once for several that come together.
                 let pause = async {
                     tokio::select! {
                         () = app.clock.sleep(NODE_BEAT) => {}
@@ -300,56 +288,57 @@ impl App {
         });
     }
 
-    /// Stops carrying out redrives: those under way are handed back.
+    /// Stops the redrive loop: running redrives are handed back.
     pub async fn stop_redrives(&self) {
         if let Some(redrives) = self.redrives.get() {
             redrives.stop().await;
         }
     }
 
-    /// Lets sinks begin to send to the brokers that the configuration names.
+    /// Starts the configured sinks.
     pub fn start_sinks(&self) {
         self.sinks.start_configured(self);
     }
 
-    /// Stops sending to brokers: another node may go on at once.
+    /// Stops the sinks: another node may continue at once.
     pub async fn stop_sinks(&self) {
         self.sinks.stop().await;
     }
 
-    /// Who tells, as CloudEvents name it.
+    /// The `source` of CloudEvents.
     pub fn source(&self) -> &str {
         if self.base.is_empty() { "/" } else { &self.base }
     }
 
-    /// Stops delivering: what is under way has a moment to end, the rest is sent by another node or after a restart.
+    /// Stops the delivery loop: running sends get a moment to end, the rest is sent by another node
+    /// or after a restart.
     pub async fn stop_deliveries(&self) {
-        if let Some(post) = self.post.get() {
-            post.stop().await;
+        if let Some(deliveries) = self.deliveries.get() {
+            deliveries.stop().await;
         }
     }
 
-    /// Stops the built-in worker: what is nearly done is finished, the rest handed back.
+    /// Stops the built-in worker: nearly finished jobs are finished, the others handed back.
     pub async fn stop_work(&self) {
         if let Some(worker) = self.worker.get() {
             worker.stop().await;
         }
     }
 
-    /// Sends the traces that are still waiting, once the engine has written its last.
+    /// Sends the remaining traces, after the engine has stopped.
     pub async fn stop_traces(&self) {
         if let Some(traces) = &self.traces {
             traces.stop().await;
         }
     }
 
-    /// What to do about failures of a job of `/v1`.
+    /// Retry policy for a simulated job of `/v1`.
     pub fn retry_policy(&self, mode: Option<Mode>) -> RetryPolicy {
         let retry = &self.config.retry;
         self.policy(mode.unwrap_or(by_default(retry.mode.v1)), retry.max, retry.wait_base)
     }
 
-    /// What to do about failures of real work of `/v1`: so many automatic retries, none by default.
+    /// Retry policy for real work of `/v1`: this many automatic retries, none by default.
     pub fn real_policy(&self, mode: Option<Mode>, retries: Option<u32>) -> RetryPolicy {
         let retry = &self.config.retry;
         match retries {
@@ -358,7 +347,7 @@ impl App {
         }
     }
 
-    /// What to do about failures of a job of `/api/v1`, where waits are longer (C-24).
+    /// Retry policy for a job of `/api/v1`, with longer waits (C-24).
     pub fn operation_policy(&self, mode: Option<Mode>, retries: Option<u32>) -> RetryPolicy {
         let retry = &self.config.retry;
         let mode = mode.unwrap_or(by_default(retry.mode.api));
@@ -375,35 +364,39 @@ impl App {
         RetryPolicy { attempts_max, initial, max: retry.wait_max, jitter: retry.jitter, ..policy }
     }
 
-    /// What a simulated job of this kind does.
+    /// The definition of a simulated job of this kind.
     pub fn simulated(&self, kind: WorkKind) -> Definition {
         Definition::of(kind, self.max_runtime_ms())
     }
 
-    /// How long a simulated attempt may run, in milliseconds.
+    /// Limit of a simulated attempt, in milliseconds.
     pub fn max_runtime_ms(&self) -> u32 {
         u32::try_from(self.config.exec.max_runtime.as_millis()).unwrap_or(u32::MAX)
     }
 
-    /// How long the content of results is kept, by size. Records are all kept alike (C-72, C-110).
-    pub fn keep(&self) -> Keep {
+    /// Retention of results, by size. Records have one retention for all (C-72, C-110).
+    pub fn result_retention(&self) -> ResultRetention {
         let kept = &self.config.job_retention;
-        Keep { small: kept.completed_small, medium: kept.completed_default, large: kept.completed_large }
+        ResultRetention {
+            small: kept.completed_small,
+            medium: kept.completed_default,
+            large: kept.completed_large,
+        }
     }
 
-    /// Whether the server can do its work now; otherwise why not.
+    /// Whether the server is ready; otherwise why not.
     pub async fn readiness(&self) -> Result<(), NotReady> {
         if self.is_stopping() {
             return Err(NotReady::Stopping);
         }
-        // A node that shall have no worker lacks none; one whose workers are gone does (C-51).
+        // A node without a built-in worker is ready; a node whose worker has stopped is not (C-51).
         if self.worker().is_some_and(WorkerHandle::is_over) {
             return Err(NotReady::Workers);
         }
         if let Some(damage) = self.engine.store().damage() {
             return Err(NotReady::Damaged(damage.to_owned()));
         }
-        // The cheapest question there is: it proves a connection and a schema.
+        // The cheapest query: it proves a connection and a schema.
         match timeout(READY_TIMEOUT, self.engine.store().journal_end()).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(NotReady::Store(error)),
@@ -411,60 +404,55 @@ impl App {
         }
     }
 
-    /// Lets waiting requests and streams go and says that the server is no longer ready. The engine still works.
+    /// Ends waiting requests and streams and reports the server as not ready. The engine still
+    /// runs.
     pub fn begin_stop(&self) {
         self.stopping.send_replace(true);
         self.hub.close();
     }
 
-    /// What this node remembers of the keys of a client is not to be believed any more: one of them has just changed.
+    /// Drops the cached keys of a client, because one of them has changed.
     pub fn keys_changed(&self, client: ClientId) {
         self.keys_changed_elsewhere(client);
         self.node_news.key_changed(client);
     }
 
-    /// The same, as another node says.
+    /// The same, after a change on another node.
     pub(crate) fn keys_changed_elsewhere(&self, client: ClientId) {
-        self.ring.forget(client);
+        self.api_keys.forget(client);
         self.hub.keys_changed(client);
     }
 
-    /// All that count callers.
     pub(crate) fn limiters(&self) -> impl Iterator<Item = &Limiter> {
         [Some(&self.limiter), self.worker_limiter.as_ref(), self.bridge_limiter.as_ref()]
             .into_iter()
             .flatten()
     }
 
-    /// For what outlives the request it was made for.
+    /// For tasks that outlive their request.
     pub(crate) fn shared(&self) -> Arc<App> {
         self.me.upgrade().expect("whoever can ask holds it")
     }
 
-    /// Whether the server is on its way down.
     pub fn is_stopping(&self) -> bool {
         *self.stopping.borrow()
     }
 
-    /// Ready once the server is on its way down. Safe to drop.
+    /// Resolves when the server begins to stop. Cancel-safe.
     pub async fn stopping(&self) {
-        // The sender is part of the app, so it cannot be gone.
+        // The sender is part of the app, so it still exists.
         let _ = self.stopping.subscribe().wait_for(|stopping| *stopping).await;
     }
 }
 
-/// Why the server is not ready.
 #[derive(Debug)]
 pub enum NotReady {
-    /// It is on its way down.
     Stopping,
-    /// Its workers are gone.
     Workers,
-    /// The store answers with trouble.
+    /// The store answers with an error.
     Store(forgerun_store::Error),
-    /// The store does not answer.
     StoreSilent,
-    /// The store has reported that it is damaged: only a restart makes the server ready again.
+    /// The store has reported corruption: only a restart makes the server ready again.
     Damaged(String),
 }
 
@@ -475,7 +463,7 @@ const fn by_default(mode: RetryMode) -> Mode {
     }
 }
 
-/// A secret of this process.
+/// A random secret of this process.
 fn chance(clock: &dyn Clock) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes[..16].copy_from_slice(&clock.random().to_be_bytes());
@@ -483,7 +471,7 @@ fn chance(clock: &dyn Clock) -> [u8; 32] {
     bytes
 }
 
-/// Registers the client of open mode, if no start before has.
+/// Registers the client of open mode, unless an earlier start has.
 async fn default_client(engine: &Engine) -> Result<ClientId, forgerun_engine::Error> {
     if engine.store().client(DEFAULT_CLIENT).await?.is_none() {
         let client = Client::new(DEFAULT_CLIENT, engine.now());
@@ -492,7 +480,6 @@ async fn default_client(engine: &Engine) -> Result<ClientId, forgerun_engine::Er
     Ok(DEFAULT_CLIENT)
 }
 
-/// What the configuration says of the engine.
 pub(crate) fn engine_options(config: &Config) -> Options {
     Options {
         tombstone_keep: config.retention.tombstones,
@@ -505,7 +492,7 @@ pub(crate) fn engine_options(config: &Config) -> Options {
     }
 }
 
-/// What tells how executions ended, in the words that the configuration wants.
+/// The renderer of outcomes, as configured.
 pub(crate) fn outcomes(config: &Config) -> Outcomes {
     Outcomes {
         base: config.server.public_base_url.clone().unwrap_or_default(),

@@ -1,7 +1,8 @@
-//! Which queues workers ask for, so that the server can name the queues that no worker attends.
+//! Attendance: which queues workers ask for, to find queues without workers.
 //!
-//! Each node remembers the queues that workers asked it for and publishes them with its heartbeat as a node (`forgerun_core::node`). A reader puts
-//! together what this node knows, what the other nodes published, and the workers that send heartbeats.
+//! Each node remembers the queues that workers asked it for, and publishes them with its heartbeat
+//! (`forgerun_core::node`). A reader combines this node's, the other nodes' and the workers with
+//! heartbeats.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,23 +22,23 @@ use crate::app::App;
 use crate::edge::ApiError;
 use crate::limits::{ASKED_FOR_MIN, PAGE_MAX, WORKERS_SEARCHED_MAX};
 
-/// The queues that workers asked this node for, as digests of their keys.
+/// The queues for which workers asked this node, as digests of their keys.
 pub struct Attendance {
     asked: Mutex<HashMap<u64, QueueRequests>>,
     clock: Arc<dyn Clock>,
-    /// How long ago a worker may have asked that still counts as alive.
+    /// How recently a worker must have asked to count as present.
     window: Duration,
     news: Notify,
 }
 
 struct QueueRequests {
     at: Time,
-    /// Requests of workers that wait for a job of it at this moment.
+    /// Worker requests that wait for a job of it now.
     n_waiting: u32,
 }
 
 impl Attendance {
-    /// Nothing was asked for yet. `no_worker` is the configured wait after which a queue is unattended.
+    /// `no_worker` is the configured wait after which a queue counts as unattended.
     pub fn new(clock: Arc<dyn Clock>, no_worker: Duration) -> Attendance {
         Attendance {
             asked: Mutex::default(),
@@ -51,7 +52,8 @@ impl Attendance {
         self.asked.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// A worker asks for these queues; it is present until what is returned is dropped, and for a while after that.
+    /// Records that a worker asks for these queues. It is present until the returned guard is
+    /// dropped, and for a while after.
     pub fn asks(self: &Arc<Self>, claim: &Claim) -> AskingWorker {
         let WorkerKind::External(owner) = &claim.worker_kind else {
             return AskingWorker { attendance: self.clone(), queues: Vec::new() };
@@ -85,26 +87,26 @@ impl Attendance {
         asked.n_waiting > 0 || now.since(asked.at) < self.window
     }
 
-    /// The queues that a living worker asks this node for.
+    /// Queues that present workers ask this node for.
     pub fn alive(&self) -> Vec<u64> {
         let (now, mut asked) = (self.clock.now(), self.asked());
         asked.retain(|_, asked| self.is_alive(asked, now));
         asked.keys().copied().collect()
     }
 
-    /// Resolves when a worker asked for a queue that was not asked for before.
+    /// Resolves when a worker asks for a queue for the first time.
     pub async fn news(&self) {
         self.news.notified().await;
     }
 }
 
-/// A queue of an owner, and its bare name: the operator asks about all queues of a name.
+/// A queue of an owner, and its bare name: the operator's view combines all queues of a name.
 fn digests(owner: &Owner, name: &Name) -> [u64; 2] {
     let queue = QueueId { owner: Some(owner.clone()), name: name.clone() };
     [queue_digest(&queue.key()), queue_digest(name)]
 }
 
-/// A request of a worker for jobs, as long as it is under way.
+/// Guard of a worker's request for jobs.
 pub struct AskingWorker {
     attendance: Arc<Attendance>,
     queues: Vec<u64>,
@@ -123,7 +125,7 @@ impl Drop for AskingWorker {
     }
 }
 
-/// The queues that living workers ask for, on any node.
+/// Queues that present workers ask for, on any node.
 pub struct AttendedQueues {
     asked: HashSet<u64>,
     has_built_in: bool,
@@ -147,12 +149,13 @@ impl AttendedQueues {
         Ok(AttendedQueues { asked, has_built_in })
     }
 
-    /// Whether a living worker outside asks for a queue of this name, of any client.
+    /// Whether an external worker asks for a queue of this name, of any client.
     pub fn contains_name(&self, name: &Name) -> bool {
         self.asked.contains(&queue_digest(name))
     }
 
-    /// Whether a living worker asks for this queue. The built-in worker asks for every queue of simulated work.
+    /// Whether a worker asks for this queue. The built-in worker asks for every queue of simulated
+    /// work.
     pub fn contains(&self, queue: &QueueId) -> bool {
         match queue.owner {
             Some(_) => self.asked.contains(&queue_digest(&queue.key())),

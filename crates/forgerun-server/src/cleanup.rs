@@ -1,5 +1,6 @@
-//! Retention, once and now: what the timers and the sweeper of a running server do in the background. Safe beside running
-//! servers, since it goes the same way as they do: small batches, each a transaction of its own.
+//! Applies retention once: what the timers and the sweeper of a running server do in the
+//! background. Safe beside running servers, since it does the same: small batches, each a
+//! transaction of its own.
 
 use std::sync::Arc;
 
@@ -14,16 +15,16 @@ use crate::app::{engine_options, outcomes};
 use crate::config::Config;
 use crate::serve::{ServeError, open_existing};
 
-/// What was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Jobs whose time was over, with their events, reports and results.
+    /// Expired jobs, with their events, reports and results.
     pub n_jobs: usize,
-    /// Journal rows, tombstones, revoked keys, settled deliveries, contents of expired results, limits that nobody uses, bytes that no result names.
+    /// Journal rows, tombstones, revoked keys, settled deliveries, contents of expired results,
+    /// unused limits, blobs without a result.
     pub n_rows: usize,
 }
 
-/// Applies retention to the store that the configuration names.
+/// Applies retention to the configured store.
 pub fn cleanup(config: &Config) -> Running<'_, Result<Removed, ServeError>> {
     Box::pin(clean_configured(config))
 }
@@ -31,7 +32,7 @@ pub fn cleanup(config: &Config) -> Running<'_, Result<Removed, ServeError>> {
 async fn clean_configured(config: &Config) -> Result<Removed, ServeError> {
     let clock = StoreClock::default();
     let store = open_existing(config, &clock).await?;
-    // What is old is decided by the clock that it was written by.
+    // Ages are relative to the store's clock.
     clock.compare(&*store).await.map_err(ServeError::Store)?;
     clean(&*store, config, &clock).await.map_err(ServeError::Store)
 }
@@ -42,7 +43,7 @@ async fn clean(
     clock: &dyn Clock,
 ) -> Result<Removed, forgerun_store::Error> {
     let mut removed = Removed::default();
-    // What is due may also end a job.
+    // Due processing may also end jobs.
     let outcomes = Arc::new(outcomes(config));
     loop {
         let batch = Batch {

@@ -1,4 +1,4 @@
-//! The names of clients, for views that show the client of each row.
+//! Client names, for views that show the client of each row.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::edge::ApiError;
 use crate::limits::{CLIENT_NAMES_FOR, CLIENT_NAMES_MAX};
 
-/// Names that were read lately; another node may have changed one since.
+/// Recently read names; another node may have changed one since.
 #[derive(Debug, Default)]
 pub struct ClientNames {
     read: Mutex<HashMap<ClientId, (Option<String>, Time)>>,
@@ -22,7 +22,7 @@ impl ClientNames {
         self.read.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Remembers a name as it is at `now`.
+    /// Stores a name as of `now`.
     pub fn put(&self, client: ClientId, name: Option<String>, now: Time) {
         let mut read = self.read();
         if read.len() >= CLIENT_NAMES_MAX {
@@ -31,7 +31,6 @@ impl ClientNames {
         read.insert(client, (name, now));
     }
 
-    /// The name of a client, if it has one.
     pub async fn get(&self, app: &App, client: ClientId) -> Result<Option<String>, ApiError> {
         let now = app.clock.now();
         let known = self.read().get(&client).filter(|(_, at)| now.since(*at) < CLIENT_NAMES_FOR).cloned();
@@ -44,7 +43,7 @@ impl ClientNames {
         Ok(name)
     }
 
-    /// Fills in the names of the clients that rows belong to.
+    /// Sets the client names of rows.
     pub async fn fill<'a>(
         &self,
         app: &App,

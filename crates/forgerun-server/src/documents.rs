@@ -1,5 +1,6 @@
-//! Documents that say the same to everybody for as long as the server runs. Unlike what is said about jobs they are public:
-//! any cache may keep them for a while, and whoever has one already is told so by its `ETag`.
+//! Documents that say the same to everybody for as long as the server runs. Unlike what is said
+//! about jobs they are public: any cache may keep them for a while, and whoever has one already is
+//! told so by its `ETag`.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_LANGUAGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -7,7 +8,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use forgerun_problem::Digest;
 
-/// An hour: a new version of the server is noticed the same day, and nobody asks twice in a session.
+/// An hour: a new version of the server is noticed the same day, and nobody asks twice in a
+/// session.
 const CACHED: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
 /// A document, ready to be sent.

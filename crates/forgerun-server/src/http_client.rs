@@ -1,5 +1,6 @@
-//! What our HTTP requests to others have in common: the connection, and whom it trusts. Webhooks add which addresses may be
-//! called (`webhooks/dial.rs`), traces what a collector may answer (`traces/exporter.rs`).
+//! What our HTTP requests to others have in common: the connection, and whom it trusts. Webhooks
+//! add which addresses may be called (`webhooks/dial.rs`), traces what a collector may answer
+//! (`traces/exporter.rs`).
 
 use std::io;
 use std::sync::Arc;

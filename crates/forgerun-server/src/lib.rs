@@ -1,7 +1,8 @@
 //! The ForgeRun server: where the parts are put together.
 //!
 //! - `config`: every key, from flags, environment, file and defaults, checked once.
-//! - `app`: everything a request may need; `edge`: what happens to every request; `dialects`: the languages.
+//! - `app`: everything a request may need; `edge`: what happens to every request; `dialects`: the
+//!   languages.
 //! - `pages`: what belongs to no dialect.
 //! - `serve`: the server itself, from listening to the last answer.
 //! - `telemetry`: logs; `traces`: what a collector is told.
@@ -14,7 +15,7 @@
 //! - `workflows`: begun and read, whichever dialect they come by.
 //! - `cleanup`: retention, once and now; `migrate`: the schema, once and now.
 //! - `bench`: how fast it is, here and now.
-//! - `held_jobs`: which jobs the workers of streams still hold.
+//! - `streamed_jobs`: which jobs the workers of streams still hold.
 //! - `schemas`: what arguments of a job type must look like.
 //! - `limits`: bounds that nobody needs to configure.
 //!
@@ -34,8 +35,6 @@ pub mod connections;
 pub mod dialects;
 pub mod documents;
 pub mod edge;
-#[cfg(feature = "grpc")]
-mod held_jobs;
 mod http_client;
 pub mod limits;
 pub mod metrics;
@@ -47,6 +46,8 @@ pub mod schedules;
 pub mod schemas;
 mod serve;
 pub mod sinks;
+#[cfg(feature = "grpc")]
+mod streamed_jobs;
 pub mod submission;
 pub mod tallies;
 pub mod telemetry;
@@ -61,6 +62,6 @@ pub use forgerun_store::SchemaStatus;
 pub use migrate::{migrate, schema};
 pub use serve::{Ready, ServeError, ServerAddresses, serve};
 
-/// What a command waits for. Boxed, so that all of it is compiled here: what a program polls itself is compiled with that program, each time once
-/// more.
+/// What a command waits for. Boxed, so that all of it is compiled here: what a program polls itself
+/// is compiled with that program, each time once more.
 pub type Running<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;

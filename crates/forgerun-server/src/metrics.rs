@@ -1,6 +1,6 @@
-//! What an operator can count. Job metrics are taken from commits, so they tell what is durable; their names are the
-//! specification's. No label names a job or a client. A counter whose labels are a closed set is there from the start, at zero,
-//! so that its first increase is seen as one.
+//! What an operator can count. Job metrics are taken from commits, so they tell what is durable;
+//! their names are the specification's. No label names a job or a client. A counter whose labels
+//! are a closed set is there from the start, at zero, so that its first increase is seen as one.
 
 mod text;
 
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use forgerun_core::Changes;
-use forgerun_core::history::{Event, EventKind, EventName, JournalEntry, JournalSubject, Outlook};
+use forgerun_core::history::{Event, EventKind, EventName, JournalEntry, JournalSubject, RetryStatus};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::{AttemptError, Job};
 use forgerun_core::state::{Cause, State};
@@ -100,12 +100,9 @@ pub struct Metrics {
     /// Jobs that retention has taken since the last line of the log about it.
     jobs_expired: AtomicU64,
     requests: Family<EndpointLabel, Histogram>,
-    /// Deliveries to webhooks.
     pub webhooks: WebhookMetrics,
-    /// Messages from bridged queues.
     #[cfg(feature = "amqp")]
     pub(crate) bridge: crate::bridge::BridgeMetrics,
-    /// Events sent to brokers.
     pub sinks: SinkMetrics,
     /// Spans that no collector took.
     pub trace_spans_dropped: Counter,
@@ -125,7 +122,6 @@ pub struct Metrics {
     pub dead_letter_depth: Gauge,
     /// Jobs and deliveries that are set aside, as last read from the store.
     pub rows_set_aside: Gauge,
-    /// Jobs that workers hold.
     pub active: Gauge,
     /// Places of the built-in worker that are busy.
     pub worker_busy: Gauge,
@@ -153,7 +149,6 @@ impl Metrics {
         }
     }
 
-    /// All at zero.
     pub fn new() -> Metrics {
         let mut registry = Registry::default();
         let webhooks = WebhookMetrics::new(&mut registry, seconds());
@@ -330,12 +325,10 @@ impl Metrics {
         }
     }
 
-    /// The store failed.
     pub fn store_error(&self, fault: Fault) {
         self.store_errors.get_or_create(&FaultLabel { fault: fault_label(fault) }).inc();
     }
 
-    /// A request was answered.
     pub fn request(&self, method: &str, route: &'static str, status: u16, took: Duration) {
         let endpoint = EndpointLabel { method: known_method(method), route, status };
         self.requests.get_or_create(&endpoint).observe(took.as_secs_f64());
@@ -360,8 +353,8 @@ impl Metrics {
     }
 
     fn event(&self, job: &Job, event: &Event) {
-        let EventKind::Moved { cause, to, outlook, .. } = event.kind else { return };
-        if let Some(outcome) = forge_outcome(to).filter(|_| outlook != Outlook::WillRetry) {
+        let EventKind::Moved { cause, to, retry_status, .. } = event.kind else { return };
+        if let Some(outcome) = forge_outcome(to).filter(|_| retry_status != RetryStatus::WillRetry) {
             if event.attempt > 1 {
                 self.retried_ends.get_or_create(&EndedLabel { outcome }).inc();
             }
@@ -380,7 +373,8 @@ impl Metrics {
             EventName::Assigned => self.queue_wait.observe(between(job.queued_at, event.at)),
             EventName::Started => add(&self.running),
             EventName::Succeeded => add(&self.succeeded),
-            // Work that is handed back did not fail; it only passes through FAILED on its way to the queue.
+            // Work that is handed back did not fail; it only passes through FAILED on its way to
+            // the queue.
             EventName::Failed if cause == Cause::HandBack => {}
             EventName::Failed | EventName::Mixed => add(&self.failed),
             EventName::TimedOut => {
@@ -432,8 +426,8 @@ impl Observer for Metrics {
         self.sinks.dropped(sink, n_events);
     }
 
-    /// One line about all that went since the last one, in counts; none if nothing did. Jobs go at their own moments, the
-    /// rest with a sweep.
+    /// One line about all that went since the last one, in counts; none if nothing did. Jobs go at
+    /// their own moments, the rest with a sweep.
     fn swept(&self, swept: &Swept) {
         let jobs = self.jobs_expired.swap(0, Ordering::Relaxed);
         if jobs == 0 && swept.total() == 0 {
@@ -455,7 +449,8 @@ impl Observer for Metrics {
     }
 }
 
-/// The events of a commit, each with its job. Events of jobs that were forgotten in the same breath have none.
+/// The events of a commit, each with its job. Events of jobs that were forgotten in the same breath
+/// have none.
 pub(crate) fn events(changes: &Changes) -> impl Iterator<Item = (&Job, &Event)> {
     let jobs = changes.inserted.iter().map(|(job, _)| job).chain(&changes.updated);
     let mut jobs: Vec<&Job> = jobs.collect();

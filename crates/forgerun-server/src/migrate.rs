@@ -1,5 +1,6 @@
-//! The schema of the database, looked at or brought up to date without starting a server. For those who want it done before the
-//! first server of a new version starts, or whose servers may not change a schema.
+//! The schema of the database, looked at or brought up to date without starting a server. For those
+//! who want it done before the first server of a new version starts, or whose servers may not
+//! change a schema.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Clients of the server itself: the same on every node and after every restart.
 //!
-//! A client without a key gets its first one by its id alone, which nobody else can know. These ids stand here for everybody to read, so
-//! whoever wants a key for such a client must be known.
+//! A client without a key gets its first one by its id alone, which nobody else can know. These ids
+//! stand here for everybody to read, so whoever wants a key for such a client must be known.
 
 use forgerun_core::id::ClientId;
 use forgerun_core::redrive;

@@ -1,4 +1,5 @@
-//! What belongs to no dialect: is it alive, is it ready, what does it count, what does the API say of itself.
+//! What belongs to no dialect: is it alive, is it ready, what does it count, what does the API say
+//! of itself.
 
 mod start;
 
@@ -32,7 +33,6 @@ const SCHEMA: &str = "/schemas/async-job-problem-details.json";
 /// Where receivers find what to verify deliveries with.
 const WEBHOOK_KEYS: &str = "/.well-known/forgerun/webhook-keys";
 
-/// All pages.
 pub fn router(app: &Arc<App>) -> Router {
     let pages = table().into_iter().fold(Router::new(), |pages, (path, page)| pages.route(path, page));
     pages.with_state(app.clone()).merge(problems::router(&app.base))
@@ -56,8 +56,8 @@ fn table() -> [(&'static str, MethodRouter<Arc<App>>); 8] {
     ]
 }
 
-/// A document that stays the same as long as the server runs. Written when it is first asked for: to write all of them takes
-/// longer than everything else that a server does before it is ready.
+/// A document that stays the same as long as the server runs. Written when it is first asked for:
+/// to write all of them takes longer than everything else that a server does before it is ready.
 fn document(media_type: &'static str, write: fn(&App) -> String) -> MethodRouter<Arc<App>> {
     let document = Arc::new(OnceLock::new());
     get(async move |State(app): State<Arc<App>>, headers: HeaderMap| {
@@ -97,7 +97,8 @@ async fn health() -> Response {
     ([(CONTENT_TYPE, "application/json")], "{\"status\":\"ok\"}\n").into_response()
 }
 
-/// Ready: the store answers, the workers that there shall be are there, and the server is not on its way down.
+/// Ready: the store answers, the workers that there shall be are there, and the server is not on
+/// its way down.
 async fn ready(State(app): State<Arc<App>>) -> Response {
     let why_not = match app.readiness().await {
         Ok(()) => return ([(CONTENT_TYPE, "application/json")], "{\"status\":\"ready\"}\n").into_response(),

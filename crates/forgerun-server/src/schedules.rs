@@ -1,4 +1,5 @@
-//! What all dialects do about schedules: they own the words, this has the way from what was read to the engine.
+//! What all dialects do about schedules: they own the words, this has the way from what was read to
+//! the engine.
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{PutSchedule, ResumeSchedule, ScheduleCommand, Trigger};
@@ -9,7 +10,7 @@ use forgerun_core::time::Time;
 use forgerun_core::{Answer, Command, Refusal};
 use forgerun_engine::{Error, Recurrence, RecurrenceError};
 use forgerun_wire::body::{refused, violation};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::schedule::ScheduleTerms;
 
 use crate::app::App;
@@ -22,7 +23,8 @@ const TRIES_MAX: usize = 3;
 /// Next runs that are shown of a schedule.
 pub const NEXT_RUNS: usize = 5;
 
-/// Registers a schedule or changes the one of that name: as it stands, and whether it is new. `given` is how the client described the job.
+/// Registers a schedule or changes the one of that name: as it stands, and whether it is new.
+/// `given` is how the client described the job.
 pub async fn put(
     app: &App,
     id: ScheduleId,
@@ -70,7 +72,7 @@ fn bad(terms: &ScheduleTerms, error: &RecurrenceError) -> ApiError {
         RecurrenceError::Zone(_) => (Kind::MalformedRequest, "timezone", &terms.zone),
     };
     let wrong = violation(member, &error.to_string(), "format");
-    let refused: Refused = *refused(kind, vec![wrong], &[]);
+    let refused: RefusedRequest = *refused(kind, vec![wrong], &[]);
     if value.len() <= 128 { refused.fact("value", value.as_str()).into() } else { refused.into() }
 }
 
@@ -87,7 +89,6 @@ pub async fn find(app: &App, id: &ScheduleId) -> Result<Schedule, ApiError> {
     found.ok_or_else(|| Error::Refused(Refusal::ScheduleNotFound).into())
 }
 
-/// Pauses or resumes it.
 pub async fn enable(app: &App, id: &ScheduleId, enabled: bool) -> Result<Schedule, ApiError> {
     if !enabled {
         return Ok(asked(app, ScheduleCommand::Pause(id.clone())).await?.0);
@@ -106,7 +107,8 @@ pub async fn enable(app: &App, id: &ScheduleId, enabled: bool) -> Result<Schedul
     Err(Error::Refused(Refusal::ScheduleChanged).into())
 }
 
-/// The next tick after `now`. A schedule that this node cannot read must not be resumed: it would never tick.
+/// The next tick after `now`. A schedule that this node cannot read must not be resumed: it would
+/// never tick.
 fn next_run(schedule: &Schedule, now: Time) -> Result<Option<Time>, ApiError> {
     let recurrence = Recurrence::of(schedule).map_err(|error| {
         let detail = format!("When the schedule ticks cannot be read here: {error}.");

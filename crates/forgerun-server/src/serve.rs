@@ -7,8 +7,8 @@
 //!   ─► the last traces are sent ─► done
 //! ```
 //!
-//! The handlers for signals are in place before anybody is told that the server is ready, so that whoever stops it
-//! at that very moment gets a graceful stop.
+//! The handlers for signals are in place before anybody is told that the server is ready, so that
+//! whoever stops it at that very moment gets a graceful stop.
 
 mod sharing;
 
@@ -64,9 +64,7 @@ pub enum ServeError {
     Listen {
         /// What chose the address: a flag or a configuration key.
         setting: &'static str,
-        /// What was asked for.
         address: SocketAddr,
-        /// What the system says.
         source: io::Error,
     },
     /// TLS was asked for, and there is nothing to show.
@@ -87,10 +85,8 @@ impl ServeError {
     }
 }
 
-/// Where a server listens.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerAddresses {
-    /// HTTP.
     pub http: SocketAddr,
     /// gRPC, where it is served.
     pub grpc: Option<SocketAddr>,
@@ -99,8 +95,8 @@ pub struct ServerAddresses {
 /// What the server tells when it listens.
 pub type Ready = Box<dyn FnOnce(ServerAddresses)>;
 
-/// Runs the server until it is asked to stop. `ready` is called once, with the addresses it listens on, as soon as it
-/// can serve.
+/// Runs the server until it is asked to stop. `ready` is called once, with the addresses it listens
+/// on, as soon as it can serve.
 pub fn serve(config: Config, ready: Ready) -> Running<'static, Result<(), ServeError>> {
     Box::pin(run(config, ready))
 }
@@ -180,7 +176,8 @@ fn database_use(database: &Database) -> Option<DatabaseUse> {
     }
 }
 
-/// Serves connections until told to stop, then lets them end. `leave_brokers` ends what comes in by other roads.
+/// Serves connections until told to stop, then lets them end. `leave_brokers` ends what comes in by
+/// other roads.
 async fn listening(
     app: &Arc<App>,
     listener: TcpListener,
@@ -239,7 +236,8 @@ async fn listening(
     ended
 }
 
-/// The terms of the operator, with no more connections than there are descriptors for. Those of gRPC have a quarter of these.
+/// The terms of the operator, with no more connections than there are descriptors for. Those of
+/// gRPC have a quarter of these.
 fn connection_terms(app: &App, with_grpc: bool) -> ConnectionTerms {
     let terms = ConnectionTerms::new(&app.config.limits);
     let Some(n) = connections::n_by_descriptors() else { return terms };
@@ -250,7 +248,8 @@ fn connection_terms(app: &App, with_grpc: bool) -> ConnectionTerms {
     ConnectionTerms { n_max, ..terms }
 }
 
-/// Opens a store that is there already: a mistyped path must not pass for a store with nothing in it.
+/// Opens a store that is there already: a mistyped path must not pass for a store with nothing in
+/// it.
 pub(crate) async fn open_existing(config: &Config, clock: &dyn Clock) -> Result<Arc<dyn Store>, ServeError> {
     match &config.server.database {
         Database::Sqlite(path) if !path.exists() => Err(ServeError::NoStore(path.clone())),
@@ -285,8 +284,8 @@ async fn open_database(
     }
 }
 
-/// The object store for large results. One that is away is no reason not to start: everything else works. One that does not let us in
-/// is a mistake in the configuration.
+/// The object store for large results. One that is away is no reason not to start: everything else
+/// works. One that does not let us in is a mistake in the configuration.
 #[cfg(feature = "s3")]
 async fn objects(results: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forgerun_store::Error> {
     let Some(store) = results.store.clone() else { return Ok(None) };
@@ -338,7 +337,8 @@ struct GrpcListener {
 }
 
 impl GrpcListener {
-    /// Listens where the configuration says. An address that nobody asked for may be taken: then there is none.
+    /// Listens where the configuration says. An address that nobody asked for may be taken: then
+    /// there is none.
     #[cfg(feature = "grpc")]
     async fn bind(config: &mut Config) -> Result<Option<GrpcListener>, ServeError> {
         let grpc = &mut config.grpc;

@@ -1,4 +1,4 @@
-//! What was acknowledged, and what must follow from it.
+//! What the engine acknowledged to clients and workers, and what must follow from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
@@ -16,14 +16,14 @@ pub(crate) struct Acknowledged {
 
 #[derive(Default)]
 struct AcknowledgedState {
-    /// Acknowledged jobs, and whose they are.
+    /// Acknowledged jobs and their clients.
     jobs: BTreeMap<JobId, ClientId>,
     keys: BTreeMap<(ClientId, String), JobId>,
-    /// Claims that a worker heard of.
+    /// Fencing tokens of acknowledged claims.
     claims: BTreeMap<JobId, BTreeSet<u64>>,
-    /// Attempts whose end a worker heard accepted.
+    /// Attempts whose end was acknowledged to a worker.
     ends: BTreeMap<(ExecutionId, u32), u64>,
-    /// Executions that were heard to have ended for good.
+    /// Executions whose final state was acknowledged.
     ended: BTreeMap<ExecutionId, (JobId, State)>,
 }
 
@@ -36,7 +36,7 @@ impl Acknowledged {
         self.inner.lock().expect("nobody panics while noting")
     }
 
-    /// A client heard that its job was accepted.
+    /// The acceptance of a job was acknowledged to its client.
     pub(crate) fn acknowledged(&self, job: &Job, key: Option<&str>) {
         let mut inner = self.inner();
         inner.jobs.insert(job.id, job.head.client);
@@ -48,15 +48,15 @@ impl Acknowledged {
         }
     }
 
-    /// A worker heard that it holds the job.
+    /// A claim was acknowledged to a worker.
     pub(crate) fn claimed(&self, job: &Job, worker: &str) {
-        self.log.tell(|| format!("{worker} holds {} (attempt {}, token {})", job.id, job.attempt, job.fence));
+        self.log.note(|| format!("{worker} holds {} (attempt {}, token {})", job.id, job.attempt, job.fence));
         if !self.inner().claims.entry(job.id).or_default().insert(job.fence) {
             self.log.broken(format!("job {} was handed out twice under token {}", job.id, job.fence));
         }
     }
 
-    /// A worker that claimed under `token` heard that its end of the attempt was accepted.
+    /// The end of an attempt was acknowledged to the worker that claimed with `token`.
     pub(crate) fn ended(&self, execution: ExecutionId, attempt: u32, token: u64, job: &Job) {
         let mut inner = self.inner();
         let newest = inner.claims.get(&job.id).and_then(|tokens| tokens.last().copied()).unwrap_or(0);
@@ -75,12 +75,12 @@ impl Acknowledged {
         }
     }
 
-    /// A client heard that its job was canceled, or will be once what it did is undone.
+    /// A cancel was acknowledged to a client; the job ends once its compensations are done.
     pub(crate) fn canceled(&self, job: &Job) {
         self.inner().ended.insert(job.execution, (job.id, State::Canceled));
     }
 
-    /// One of the client's acknowledged jobs, by lot.
+    /// A random acknowledged job of the client.
     pub(crate) fn some_job_of(&self, client: ClientId, lot: u64) -> Option<JobId> {
         let inner = self.inner();
         let own: Vec<JobId> =

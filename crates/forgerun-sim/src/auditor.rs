@@ -1,4 +1,4 @@
-//! Sees every commit, as a reader of the disk would, and checks what must hold between one commit and the next.
+//! Checks every commit, as a reader of the disk would, against the one before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -37,7 +37,7 @@ struct AuditState {
     ticks: TickLedger,
     steps: StepLedger,
     sink_begin: Option<SinkPosition>,
-    /// Failures that ended an execution, and how many of them the records of groups and batches count.
+    /// Failed executions, and how many of them the group and batch records count.
     n_failures: u64,
     failures: BTreeMap<RecordKey, u64>,
     n_commits: u64,
@@ -49,18 +49,18 @@ impl Auditor {
         Auditor { log, state: Mutex::default() }
     }
 
-    /// How many commits and events there were.
+    /// Numbers of commits and events.
     pub(crate) fn numbers(&self) -> (u64, u64) {
         let state = self.state.lock().expect("nobody panics while auditing");
         (state.n_commits, state.n_events)
     }
 
-    /// The executions that have ended, and the digest of each outcome.
+    /// Ended executions, and the digest of each outcome.
     pub(crate) fn outcomes(&self) -> BTreeMap<ExecutionId, [u8; 32]> {
         self.state.lock().expect("nobody panics while auditing").outcomes.clone()
     }
 
-    /// Whether the courier that brings this still holds it.
+    /// Whether the sending courier still holds the delivery.
     pub(crate) fn holds(&self, delivery: &Delivery) -> bool {
         let state = self.state.lock().expect("nobody panics while auditing");
         let known = state.deliveries.delivery(delivery.id);
@@ -69,12 +69,11 @@ impl Auditor {
         })
     }
 
-    /// What the ledger says of webhooks and deliveries.
     pub(crate) fn with_ledger<T>(&self, look: impl FnOnce(&DeliveryLedger) -> T) -> T {
         look(&self.state.lock().expect("nobody panics while auditing").deliveries)
     }
 
-    /// How many ticks of schedules made a job.
+    /// Number of ticks that made a job.
     pub(crate) fn n_ticks(&self) -> u64 {
         self.state.lock().expect("nobody panics while auditing").ticks.n_ticks()
     }
@@ -92,7 +91,8 @@ impl Auditor {
         state.see_events(changes, &mut broken);
         state.see_outcomes(changes, &mut broken);
         state.see_failures(changes, &mut broken);
-        // The updated ones first: a job that was replaced lets go of its key in the commit that brings the new one.
+        // Updated jobs first: a replaced job releases its key in the commit that inserts the new
+        // one.
         let jobs = changes.updated.iter().chain(changes.inserted.iter().map(|(job, _)| job));
         jobs.for_each(|job| state.see_job(job, &mut broken));
         state.see_limits(changes, &mut broken);
@@ -116,7 +116,7 @@ impl Auditor {
     }
 }
 
-/// What a commit sets for queues.
+/// Queue settings written by a commit.
 fn settings(changes: &Changes) -> impl Iterator<Item = QueueSettings> {
     let records = changes.records.values().filter_map(|change| change.new.as_ref());
     let queues = records.filter(|record| record.key.kind == RecordKind::Queue);
@@ -149,7 +149,8 @@ impl AuditState {
         }
     }
 
-    /// Every failure is counted once, from the commit that ends its execution on, whether it is added to its group by then or not.
+    /// Every failure is counted once, from the commit that ends its execution on, whether it was
+    /// added to its group or not.
     fn see_failures(&mut self, changes: &Changes, broken: &mut Vec<String>) {
         let ended_badly =
             |event: &&Event| event.ends() && matches!(event.kind, EventKind::Moved { to: State::Failed, .. });
@@ -173,7 +174,8 @@ impl AuditState {
         }
     }
 
-    /// Looked at once the whole commit is entered: one job may take the place that another gives back in it.
+    /// Checked once the whole commit is entered: one job may take the place that another frees in
+    /// it.
     fn see_limits(&self, changes: &Changes, broken: &mut Vec<String>) {
         let jobs = changes.inserted.iter().map(|(job, _)| job).chain(&changes.updated);
         for limit in jobs.filter_map(|job| job.head.limit.as_ref()) {
@@ -213,7 +215,7 @@ impl AuditState {
     }
 }
 
-/// Where a job stood after its last event.
+/// The state of a job after its last event.
 #[derive(Clone, Copy, Debug)]
 struct LastSeen {
     n: u32,
@@ -221,7 +223,7 @@ struct LastSeen {
     state: State,
 }
 
-/// Where a job stands after `event`, or the rule that it breaks.
+/// The state of a job after `event`, or the violated rule.
 fn follow(last: Option<LastSeen>, event: &Event) -> Result<LastSeen, &'static str> {
     if event.n != last.map_or(1, |last| last.n + 1) {
         return Err("no event may be missing");

@@ -1,8 +1,8 @@
-//! A broker that sinks send to. Most of the time it takes what comes; now and then it is slow, breaks in the middle of a wave, or
-//! takes it and says nothing.
+//! A broker for sinks. Most of the time it accepts events; sometimes it is slow, fails within a
+//! wave, or accepts without confirming.
 //!
-//! What arrives is looked at where it arrives: events of one job come in order, as far as they come for the first time. At the
-//! end everything must have arrived that happened since the sink was first used, to jobs that are still there.
+//! It checks events on arrival: the events of one job come in order, repetitions aside. At the end
+//! all events since the first use of the sink must have arrived, except those of deleted jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use forgerun_store::Store;
 use crate::run_log::RunLog;
 use crate::world::World;
 
-/// Settings of a sink loop: less patience than usual, and tiny chunks now and then.
+/// Options of a sink loop: shorter waits than usual, and sometimes tiny chunks.
 pub(crate) fn options(world: &World, node: String) -> SinkOptions {
     SinkOptions {
         lease: Duration::from_secs(5),
@@ -41,7 +41,7 @@ pub(crate) struct Broker {
 #[derive(Default)]
 struct BrokerState {
     arrived: BTreeSet<EventId>,
-    /// The number of the newest event that arrived of each job.
+    /// Number of the newest event that arrived, by job.
     newest: BTreeMap<JobId, u32>,
 }
 
@@ -50,7 +50,7 @@ impl Broker {
         Broker { world, log, calm: Arc::default(), state: Arc::default() }
     }
 
-    /// From now on it takes what comes.
+    /// From now on it accepts all events.
     pub(crate) fn calm_down(&self) {
         self.calm.store(true, Ordering::Relaxed);
     }
@@ -59,7 +59,7 @@ impl Broker {
         self.state().arrived.len() as u64
     }
 
-    /// Events since `begin` that did not arrive, although their job is still there.
+    /// Events since `begin` of existing jobs that did not arrive.
     pub(crate) async fn missing(&self, begin: SinkPosition, disk: &dyn Store) -> Vec<EventId> {
         let mut missing = Vec::new();
         for row in disk.journal(begin.row, usize::MAX).await.expect("the store is calm") {

@@ -1,4 +1,4 @@
-//! Clients: they submit, repeat themselves when an answer fails to come, cancel, retry, and try what they may not.
+//! Clients: submit, repeat after missing answers, cancel, retry, and try what is forbidden.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,9 @@ pub(crate) fn queues() -> Vec<Name> {
     (0..3).map(queue).collect()
 }
 
-/// How many clients there are.
 pub(crate) const N_CLIENTS: u64 = 3;
 
-/// One client's life: so many actions, with pauses.
+/// One client: a number of actions, with pauses.
 pub(crate) async fn live(context: Arc<SimContext>, number: u64, n_actions: u64) {
     let client = client(number);
     for action in 0..n_actions {
@@ -47,12 +46,12 @@ pub(crate) async fn live(context: Arc<SimContext>, number: u64, n_actions: u64) 
     }
 }
 
-/// Submits a job, again and again under the same key while the answer is uncertain.
+/// Submits a job, repeatedly under the same key while the answer is uncertain.
 async fn submit(context: &SimContext, client: ClientId, action: u64) {
     let key = context.world.chance(500).then(|| format!("key-{}", action / 2));
     let mut head = head(context, client);
     if key.is_some() {
-        // A key is forgotten with its job, and may then make another: that is not what is checked here.
+        // A key is deleted with its job, and may then make another: not checked here.
         head.retention = None;
     }
     let input = Arc::new(Input { payload: vec![7; context.world.below(100) as usize], ..Input::default() });
@@ -72,15 +71,15 @@ async fn submit(context: &SimContext, client: ClientId, action: u64) {
                 for job in &jobs {
                     context
                         .log
-                        .tell(|| format!("client {client} hears of {} (existing: {existing})", job.id));
-                    // A job met by its unique key may be there under another idempotency key, or none.
+                        .note(|| format!("client {client} hears of {} (existing: {existing})", job.id));
+                    // A job found by its unique key may have another idempotency key, or none.
                     let by_key =
                         !existing || job.head.idempotency.as_ref().map(|known| &known.key) == key.as_ref();
                     context.acknowledged.acknowledged(job, key.as_deref().filter(|_| by_key));
                 }
                 return;
             }
-            // Without a key a repetition might make a second job: that is the client's choice, and it refrains.
+            // Without a key a repetition might make a second job, so this client does not repeat.
             Err(Error::Refused(_)) => return,
             Err(_) if key.is_none() => return,
             Err(_) => context.world.pass(Duration::from_millis(500)).await,
@@ -127,7 +126,7 @@ async fn cancel(context: &SimContext, engine: &Engine, client: ClientId) {
         compensate: context.world.chance(800),
     });
     if let Ok((job, true)) = engine.act(command).await {
-        context.log.tell(|| format!("client {client} cancels {}", job.id));
+        context.log.note(|| format!("client {client} cancels {}", job.id));
         context.acknowledged.canceled(&job);
     }
 }
@@ -137,7 +136,7 @@ async fn retry(context: &SimContext, engine: &Engine, client: ClientId) {
     let owned = Owned { job, client: Some(client) };
     let afresh = context.world.chance(200);
     if let Ok((job, true)) = engine.retry(owned, afresh).await {
-        context.log.tell(|| format!("client {client} retries {}", job.id));
+        context.log.note(|| format!("client {client} retries {}", job.id));
     }
 }
 
@@ -145,22 +144,21 @@ async fn pause(context: &SimContext, engine: &Engine) {
     let queue = queue(context.world.below(3));
     let paused = context.world.chance(400);
     if engine.run(set_paused(queue.clone(), paused)).await.is_ok() {
-        context.log.tell(|| format!("queue {queue} paused: {paused}"));
+        context.log.note(|| format!("queue {queue} paused: {paused}"));
     }
 }
 
-/// One of the clients.
 pub(crate) fn client(number: u64) -> ClientId {
     ClientId::from_u128(u128::from(number) + 1)
 }
 
-/// The operator pauses or resumes the queues of a name.
+/// The operator pauses or resumes all queues of a name.
 pub(crate) fn set_paused(queue: Name, paused: bool) -> Command {
     let change = QueueChange { paused: Some(paused), ..QueueChange::default() };
     Command::Queue(QueueCommand { queue: QueueId::shared(queue), change })
 }
 
-/// Another client's job must stay out of reach.
+/// The jobs of other clients must be inaccessible.
 async fn trespass(context: &SimContext, engine: &Engine, client: ClientId) {
     let stranger = ClientId::from_u128(client.as_u128() + 1000);
     let Some(job) = context.acknowledged.some_job_of(client, context.world.roll()) else { return };

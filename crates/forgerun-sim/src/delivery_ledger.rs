@@ -1,4 +1,5 @@
-//! The auditor's ledger of webhooks and deliveries: what the disk has, and what must hold between one commit and the next.
+//! The auditor's ledger of webhooks and deliveries: the state on disk, and the rules from one
+//! commit to the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,8 +68,8 @@ impl DeliveryLedger {
         self.see_webhooks(changes);
     }
 
-    /// Whoever is to hear of an event has a delivery written with it, and nobody else has. Webhooks that the same commit
-    /// changed are left out: the event may have come before or after.
+    /// An event has deliveries to exactly the endpoints that subscribe to it. Webhooks changed by
+    /// the same commit are skipped: the event may have come before or after.
     fn see_listeners(&self, changes: &Changes, broken: &mut Vec<String>) {
         let told: BTreeSet<(JobId, u32, WebhookId)> = changes
             .deliveries
@@ -115,7 +116,7 @@ impl DeliveryLedger {
             .extend(disabled.map(|webhook| webhook.id).chain(changes.webhooks_removed.iter().copied()));
     }
 
-    /// Enters a delivery as it is now; gives back as it was.
+    /// Enters a delivery; returns its previous state.
     fn enter(&mut self, delivery: &Delivery) -> Option<Delivery> {
         let before = self.deliveries.insert(delivery.id, delivery.clone());
         if let Some((chain, place)) = before.as_ref().and_then(|before| before.chain().zip(before.position()))
@@ -129,7 +130,7 @@ impl DeliveryLedger {
     }
 }
 
-/// Whether a delivery may become what it is now, or the rule that it breaks.
+/// Checks a change of a delivery; returns the violated rule.
 fn follow(before: &Delivery, now: &Delivery) -> Result<(), &'static str> {
     invariants::delivery(now).map_err(|invariants::Broken(rule)| rule)?;
     if now.fence < before.fence {

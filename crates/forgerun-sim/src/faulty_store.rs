@@ -1,7 +1,8 @@
-//! The disk of the simulated world: the reference store, with trouble. It outlives the engines that use it.
+//! The disk of the simulated world: the reference store, with injected faults. It outlives the
+//! engines that use it.
 //!
-//! Trouble comes at every step of a transaction: before it (nothing is written), after it (written, but nobody is told),
-//! and as delay on both sides, in which a node may crash.
+//! Faults are injected at every step of a transaction: before it (nothing is written), after it
+//! (written, but not acknowledged), and as delays on both sides, during which a node may crash.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +28,7 @@ pub(crate) struct FaultyStore {
     pub(crate) auditor: Arc<Auditor>,
     sabotage: Option<Sabotage>,
     n_lanes: usize,
-    /// Faults in a thousand calls; zero once the world calms down.
+    /// Faults per thousand calls; zero once the world calms down.
     faults: AtomicU64,
 }
 
@@ -48,7 +49,7 @@ impl FaultyStore {
     }
 
     fn fault(&self, fault: Fault) -> Error {
-        self.log.tell(|| format!("the store fails: {fault:?}"));
+        self.log.note(|| format!("the store fails: {fault:?}"));
         Error::new(fault, "trouble on purpose")
     }
 
@@ -176,7 +177,8 @@ impl FaultyStore {
                 Ok(changes)
             }
             Err(error) => {
-                // The disk itself has no trouble: what it rejects, the rules should not have asked for.
+                // The store itself has no faults: a rejection means that the rules wrote something
+                // wrong.
                 self.log.broken(format!("the disk could not write: {error}"));
                 Err(error)
             }
@@ -184,7 +186,7 @@ impl FaultyStore {
     }
 }
 
-/// Moves the place of a sink past what the broker has confirmed.
+/// Moves the position of a sink past what the broker has confirmed.
 fn hurry_sink(record: &mut Record) {
     if let (RecordKind::Sink, Ok(sink)) = (record.key.kind, SinkCursor::of(record)) {
         let position = SinkPosition::after(sink.position.row + 3);

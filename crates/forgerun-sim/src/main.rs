@@ -1,5 +1,5 @@
-//! Plays seeds: `forgerun-sim --seed N` plays one and tells its story if it breaks a rule; `forgerun-sim --seeds N [--from M]`
-//! plays many, and stops at the first that does.
+//! Plays seeds: `forgerun-sim --seed N` plays one and prints its log if it fails; `forgerun-sim
+//! --seeds N [--from M]` plays many, and stops at the first failure.
 
 use std::process::ExitCode;
 

@@ -15,7 +15,7 @@ use crate::receivers::{self, Receivers};
 use crate::run_log::RunLog;
 use crate::world::World;
 
-/// An outcome that can be told apart from every other: its bytes name the execution and how it ended.
+/// Outcomes that differ from all others: their bytes name the execution and its state.
 struct Plain;
 
 impl Render for Plain {
@@ -35,14 +35,14 @@ pub(crate) struct Nodes {
     log: RunLog,
     store: Arc<FaultyStore>,
     options: Options,
-    /// Where deliveries go, and how; nobody delivers in a world without webhooks.
+    /// The receivers and options of deliveries; `None` in a world without webhooks.
     deliveries: Option<(Receivers, DeliveryOptions)>,
-    /// Where events go besides; nowhere in a world without a broker.
+    /// The target of sinks; `None` in a world without a broker.
     broker: Option<Broker>,
     nodes: Arc<Mutex<Vec<Option<Node>>>>,
 }
 
-/// What is gone when a node crashes.
+/// The parts that a crash destroys.
 struct Node {
     engine: Engine,
     deliveries: Option<DeliveryHandle>,
@@ -58,7 +58,7 @@ impl Nodes {
         broker: Option<Broker>,
     ) -> Nodes {
         let n_nodes = 1 + world.below(2) as usize;
-        // Tiny bounds now and then, so that full queues and split bites happen.
+        // Sometimes tiny bounds, so that full queues and split steps happen.
         let tiny = world.chance(300);
         let options = Options {
             commands_waiting_max: if tiny { 2 } else { 1000 },
@@ -79,28 +79,28 @@ impl Nodes {
         self.nodes.lock().expect("nobody panics here")
     }
 
-    /// One of the nodes that are up.
+    /// One of the running nodes.
     pub(crate) fn any(&self) -> Option<Engine> {
         let nodes = self.nodes();
         let up: Vec<&Node> = nodes.iter().flatten().collect();
         up.get(self.world.below(up.len() as u64) as usize).map(|node| node.engine.clone())
     }
 
-    /// Crashes a node and leaves it down for a while.
+    /// Crashes a node; it stays down for a while.
     pub(crate) async fn crash(&self) {
         let n = self.world.below(self.nodes().len() as u64) as usize;
-        self.log.tell(|| format!("node {n} crashes"));
+        self.log.note(|| format!("node {n} crashes"));
         self.nodes()[n] = None;
         self.world.pass(self.world.up_to_ms(3000)).await;
         self.start(n);
     }
 
-    /// Stops a node in good order, and starts it again.
+    /// Stops a node gracefully, and restarts it.
     pub(crate) async fn restart(&self) {
         let n = self.world.below(self.nodes().len() as u64) as usize;
         let node = self.nodes()[n].take();
         if let Some(Node { engine, deliveries, sink }) = node {
-            self.log.tell(|| format!("node {n} stops"));
+            self.log.note(|| format!("node {n} stops"));
             if let Some(deliveries) = deliveries {
                 deliveries.stop().await;
             }
@@ -113,7 +113,7 @@ impl Nodes {
     }
 
     fn start(&self, n: usize) {
-        self.log.tell(|| format!("node {n} starts"));
+        self.log.note(|| format!("node {n} starts"));
         let engine =
             Engine::start(self.store.clone(), self.world.clone(), Arc::new(Plain), self.options.clone());
         let deliveries = self

@@ -1,8 +1,9 @@
-//! Receivers of webhooks and callbacks, and the courier that goes to them. Most take what comes; some are slow, refuse, are away,
-//! take it and say nothing, or want no more.
+//! Receivers of webhooks and callbacks, and the courier that calls them. Most accept deliveries;
+//! some are slow, refuse, are down, accept without an answer, or answer 410.
 //!
-//! What arrives is looked at where it arrives: nobody may bring what another courier holds, and what happened to a job must
-//! come in order. A courier that was too slow may still come, under an old fence; that is why deliveries have an id.
+//! They check on arrival: no delivery may come from a courier that does not hold it, and the events
+//! of a job come in order. A slow courier may still deliver under an old fence; receivers detect
+//! that by the delivery's id.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,13 +22,13 @@ use crate::auditor::Auditor;
 use crate::run_log::RunLog;
 use crate::world::World;
 
-/// How long a delivery is held without a word.
+/// Lease of a delivery.
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
 
 /// How long the courier waits for an answer; shorter than the lease.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Settings of the delivery loop, tiny bounds now and then, so that some find no slot.
+/// Options of the delivery loop, sometimes with tiny bounds, so that some deliveries find no slot.
 pub(crate) fn options(world: &World) -> DeliveryOptions {
     let tiny = world.chance(500);
     let slots = |most: u64| 1 + world.below(if tiny { 2 } else { most }) as usize;
@@ -52,16 +53,14 @@ pub(crate) fn options(world: &World) -> DeliveryOptions {
 #[derive(Clone, Copy, Debug)]
 enum ReceiverBehaviour {
     Takes,
-    /// Takes it, after a while.
+    /// Accepts it after a while.
     Slow,
     Refuses,
-    /// Refuses, and says when to come back.
+    /// Refuses it with `Retry-After`.
     Busy,
-    /// Nobody is there.
     Away,
-    /// Takes it, and the answer is lost.
+    /// Accepts it, and the answer is lost.
     Mute,
-    /// Wants no more.
     Gone,
 }
 
@@ -79,7 +78,7 @@ struct ReceiverState {
     under_way: BTreeMap<u64, SendUnderWay>,
     n_sends: u64,
     visits: BTreeMap<DeliveryId, Visits>,
-    /// The number of the newest event that arrived in each chain.
+    /// Number of the newest event that arrived, by chain.
     newest: BTreeMap<Chain, u32>,
 }
 
@@ -103,7 +102,7 @@ impl Receivers {
         Receivers { world, log, auditor, calm: Arc::default(), state: Arc::default() }
     }
 
-    /// From now on everybody takes what comes.
+    /// From now on all receivers accept deliveries.
     pub(crate) fn calm_down(&self) {
         self.calm.store(true, Ordering::Relaxed);
     }
@@ -112,7 +111,7 @@ impl Receivers {
         self.state().n_sends
     }
 
-    /// What was delivered was received, what was given up has its reason, and the disk has both.
+    /// Delivered ones were received, given up ones have a reason, and the disk agrees.
     pub(crate) async fn reckon(&self, disk: &dyn Store) {
         let settled: Vec<Delivery> =
             self.auditor.with_ledger(|ledger| ledger.deliveries().cloned().collect());
@@ -155,7 +154,7 @@ impl Receivers {
 
     async fn receive(&self, delivery: Delivery) -> AttemptReport {
         let manner = self.manner();
-        self.log.tell(|| format!("{} goes out under {}: {manner:?}", delivery.id, delivery.fence));
+        self.log.note(|| format!("{} goes out under {}: {manner:?}", delivery.id, delivery.fence));
         let under_way = self.set_out(&delivery);
         if !matches!(manner, ReceiverBehaviour::Away) {
             self.arrive(&delivery);
@@ -173,7 +172,8 @@ impl Receivers {
         report
     }
 
-    /// Nobody else may be on the way with it, or with another of its chain, unless its time was over when this one was taken.
+    /// No other courier may be sending it, or another of its chain, unless that one's lease was
+    /// over when this one was claimed.
     fn set_out(&self, delivery: &Delivery) -> SendGuard {
         let DeliveryStage::Taken(until) = delivery.stage else { unreachable!("only what is taken is sent") };
         let taken_at = until - LEASE;
@@ -192,7 +192,7 @@ impl Receivers {
         SendGuard { receivers: self.clone(), send }
     }
 
-    /// What happened to a job comes in order, as far as couriers bring it who still hold it.
+    /// The events of a job arrive in order, as far as their couriers still hold them.
     fn arrive(&self, delivery: &Delivery) {
         let (Some(chain), DeliverySubject::Event { event, .. }) = (delivery.chain(), &delivery.about) else {
             return;
@@ -241,7 +241,7 @@ impl Courier for Receivers {
     }
 }
 
-/// A courier on its way, until it has its answer or its node is gone.
+/// A courier under way, until it has its answer or its node crashes.
 struct SendGuard {
     receivers: Receivers,
     send: u64,

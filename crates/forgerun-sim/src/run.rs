@@ -1,4 +1,4 @@
-//! One seed, played to its end: trouble, then calm, then the reckoning.
+//! Plays one seed to its end: faults, then calm, then the final checks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,33 +25,27 @@ use crate::run_log::RunLog;
 use crate::world::World;
 use crate::{clients, schedules, workers, workflows};
 
-/// What a seed came to.
+/// The result of a seed.
 #[derive(Clone, Copy, Debug)]
 pub struct SimReport {
-    /// Jobs that a client heard were accepted.
+    /// Jobs whose acceptance was acknowledged.
     pub n_jobs: usize,
-    /// Transactions written.
     pub n_commits: u64,
-    /// Events written.
     pub n_events: u64,
-    /// Executions that ended.
     pub n_outcomes: usize,
-    /// Deliveries that a courier set out with, each time counted.
+    /// Send attempts.
     pub n_sends: u64,
-    /// Events that a broker got, each counted once.
+    /// Distinct events at the broker.
     pub n_at_broker: u64,
-    /// Ticks of schedules that made a job.
+    /// Ticks that made a job.
     pub n_ticks: u64,
 }
 
-/// A seed that broke a rule.
+/// A seed that violated a rule.
 #[derive(Clone, Debug)]
 pub struct SimFailure {
-    /// The seed, to play it again.
     pub seed: u64,
-    /// What was broken.
     pub broken: String,
-    /// What led to it.
     pub log: Vec<String>,
 }
 
@@ -63,15 +57,15 @@ impl fmt::Display for SimFailure {
     }
 }
 
-/// What all parts of a run share.
+/// Shared by all parts of a run.
 pub(crate) struct SimContext {
     pub(crate) world: Arc<World>,
     pub(crate) log: RunLog,
     pub(crate) acknowledged: Acknowledged,
     pub(crate) nodes: Nodes,
-    /// Who hears of jobs; `None` in a world without webhooks.
+    /// `None` in a world without webhooks.
     pub(crate) receivers: Option<Receivers>,
-    /// Where sinks send; `None` in a world without one.
+    /// `None` in a world without a sink.
     pub(crate) broker: Option<Broker>,
     pub(crate) sabotage: Option<Sabotage>,
     act: AtomicU8,
@@ -82,18 +76,17 @@ const CALM: u8 = 1;
 const CLEARED: u8 = 2;
 
 impl SimContext {
-    /// Whether the time of trouble is over.
+    /// Whether faults have ended.
     pub(crate) fn is_calm(&self) -> bool {
         self.act.load(Ordering::Relaxed) >= CALM
     }
 
-    /// Whether everybody should go home.
+    /// Whether all actors should end.
     pub(crate) fn is_cleared(&self) -> bool {
         self.act.load(Ordering::Relaxed) >= CLEARED || self.log.is_broken()
     }
 }
 
-/// Plays one seed.
 pub fn run(seed: u64, sabotage: Option<Sabotage>) -> Result<SimReport, Box<SimFailure>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime without input or output needs nothing").block_on(play(seed, sabotage))
@@ -103,7 +96,8 @@ async fn play(seed: u64, sabotage: Option<Sabotage>) -> Result<SimReport, Box<Si
     let world = Arc::new(World::new(seed));
     let log = RunLog::new(world.clone());
     let store = Arc::new(FaultyStore::new(world.clone(), log.clone(), sabotage));
-    // Deliveries make a world cost three times as much, so most have none, and those that have are shorter.
+    // Deliveries make a world three times as expensive, so most have none, and those that have are
+    // shorter.
     let receivers =
         world.chance(250).then(|| Receivers::new(world.clone(), log.clone(), store.auditor.clone()));
     let broker = world.chance(250).then(|| Broker::new(world.clone(), log.clone()));
@@ -154,7 +148,7 @@ async fn play(seed: u64, sabotage: Option<Sabotage>) -> Result<SimReport, Box<Si
     }
 }
 
-/// Crashes, restarts and clock jumps, for as long as it is left alone.
+/// Crashes, restarts and clock jumps, until it is stopped.
 async fn chaos(context: Arc<SimContext>) {
     loop {
         context.world.pass(Duration::from_millis(500) + context.world.up_to_ms(20_000)).await;
@@ -162,7 +156,7 @@ async fn chaos(context: Arc<SimContext>) {
             0 => context.nodes.restart().await,
             1 => {
                 let ms = context.world.below(65_000) as i64 - 5000;
-                context.log.tell(|| format!("the clock jumps by {ms} ms"));
+                context.log.note(|| format!("the clock jumps by {ms} ms"));
                 context.world.jump_ms(ms);
             }
             _ => context.nodes.crash().await,
@@ -170,14 +164,14 @@ async fn chaos(context: Arc<SimContext>) {
     }
 }
 
-/// No more faults, every queue open, good workers only: now everything must come to an end.
+/// No more faults, all queues resumed, well-behaved workers only: now all work must end.
 async fn calm_down(context: &SimContext, store: &FaultyStore) {
-    context.log.tell(|| "calm".into());
+    context.log.note(|| "calm".into());
     store.calm_down();
     context.act.store(CALM, Ordering::Relaxed);
     context.receivers.iter().for_each(Receivers::calm_down);
     context.broker.iter().for_each(Broker::calm_down);
-    // Chaos may have been cut off with a node down.
+    // Chaos may have been stopped with a node down.
     while context.nodes.any().is_none() {
         context.nodes.crash().await;
     }
@@ -215,7 +209,7 @@ async fn calm_down(context: &SimContext, store: &FaultyStore) {
     }
 }
 
-/// How many events the broker lacks.
+/// Number of events that the broker lacks.
 async fn unsent(context: &SimContext, auditor: &Auditor, store: &dyn Store) -> usize {
     match (&context.broker, auditor.sink_begin()) {
         (Some(broker), Some(begin)) => broker.missing(begin, store).await.len(),
@@ -223,7 +217,7 @@ async fn unsent(context: &SimContext, auditor: &Auditor, store: &dyn Store) -> u
     }
 }
 
-/// What must follow from everything that was acknowledged.
+/// Checks what must follow from everything that was acknowledged.
 async fn reckon(context: &SimContext, store: &FaultyStore) {
     let digests = store.auditor.outcomes();
     let store: &dyn Store = store;
@@ -236,7 +230,7 @@ async fn reckon(context: &SimContext, store: &FaultyStore) {
         match (job, tombstone) {
             (Some(job), None) => {
                 reckon_job(context, store, &job).await;
-                if job.head.conducts.is_some() {
+                if job.head.workflow_head.is_some() {
                     workflows::reckon(context, store, &job).await;
                 }
             }
@@ -290,7 +284,7 @@ async fn reckon_counts(context: &SimContext, store: &dyn Store) {
     }
 }
 
-/// The journal tells of every job that exists exactly what its own history tells.
+/// The journal has exactly the events of the histories of existing jobs.
 async fn reckon_journal(context: &SimContext, store: &dyn Store) {
     let mut told: std::collections::BTreeMap<JobId, Vec<_>> = Default::default();
     for row in store.journal(0, usize::MAX).await.expect("the store is calm") {
@@ -308,12 +302,12 @@ async fn reckon_journal(context: &SimContext, store: &dyn Store) {
     }
 }
 
-/// Long after the end, nobody can end a job again.
+/// Long after the end, no worker can end a job again.
 async fn reckon_refusals(context: &SimContext, store: &dyn Store) {
-    use forgerun_core::command::{Held, Holder, Succeed};
+    use forgerun_core::command::{HeldJob, LeaseProof, Succeed};
     let Some(engine) = context.nodes.any() else { return };
     for job in all_jobs(store).await.into_iter().take(3) {
-        let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+        let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
         match engine.act(Command::Succeed(Succeed { held, output: None })).await {
             Err(Error::Refused(
                 Refusal::AlreadyCompleted(_)

@@ -1,4 +1,4 @@
-//! What happened, in order, and the first thing that should not have.
+//! The log of a run, and its first violation.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,7 +8,7 @@ use forgerun_engine::Clock;
 
 use crate::world::World;
 
-/// Lines kept of a story: the end is what matters.
+/// Lines kept of a log: the end is what matters.
 const LINES_MAX: usize = 2000;
 
 #[derive(Clone)]
@@ -32,7 +32,7 @@ impl RunLog {
         self.inner.lock().expect("nobody panics while telling")
     }
 
-    pub(crate) fn tell(&self, line: impl FnOnce() -> String) {
+    pub(crate) fn note(&self, line: impl FnOnce() -> String) {
         let mut inner = self.inner();
         if inner.lines.len() >= LINES_MAX {
             inner.lines.pop_front();
@@ -41,9 +41,9 @@ impl RunLog {
         inner.lines.push_back((now, line()));
     }
 
-    /// Something that must never happen has happened. Only the first one counts: what follows may follow from it.
+    /// Records a violation. Only the first one counts: later ones may be consequences.
     pub(crate) fn broken(&self, what: String) {
-        self.tell(|| format!("BROKEN: {what}"));
+        self.note(|| format!("BROKEN: {what}"));
         self.inner().broken.get_or_insert(what);
     }
 
@@ -51,7 +51,7 @@ impl RunLog {
         self.inner().broken.is_some()
     }
 
-    /// The end: what was broken, and the story up to it.
+    /// The violation, and the log up to it.
     pub(crate) fn end(&self) -> Option<(String, Vec<String>)> {
         let mut inner = self.inner();
         let broken = inner.broken.take()?;

@@ -18,7 +18,6 @@ use forgerun_store::Store;
 use crate::clients;
 use crate::run::SimContext;
 
-/// How often they tick, and the expression for it.
 const PERIOD: Duration = Duration::from_secs(5);
 const EXPRESSION: &str = "*/5 * * * * *";
 
@@ -26,7 +25,8 @@ fn id(client: ClientId) -> ScheduleId {
     ScheduleId { owner: Owner::client(client), name: Name::new("often").expect("a short name") }
 }
 
-/// Registers a schedule of a client, as an application does when it starts: again and again, until it hears that it is there.
+/// Registers a schedule of a client, as an application does on start: repeatedly, until it is
+/// acknowledged.
 pub(crate) async fn register(context: Arc<SimContext>, number: u64) {
     let (world, client) = (&context.world, clients::client(number));
     let overlap = [Overlap::Skip, Overlap::Allow, Overlap::CancelPrevious, Overlap::Enqueue];
@@ -57,7 +57,8 @@ fn tick_after(now: Time) -> Time {
     Time::from_micros((now.as_micros().div_euclid(period) + 1) * period)
 }
 
-/// Waits until every schedule has dealt with its ticks, and deletes it: otherwise there would be work for ever.
+/// Waits until every schedule has processed its ticks, and deletes it: otherwise there would be
+/// work for ever.
 pub(crate) async fn end(context: &SimContext, store: &dyn Store) {
     for number in 0..clients::N_CLIENTS {
         let id = id(clients::client(number));
@@ -81,18 +82,16 @@ pub(crate) async fn end(context: &SimContext, store: &dyn Store) {
     }
 }
 
-/// What the auditor knows of ticks.
 #[derive(Default)]
 pub(crate) struct TickLedger {
-    /// The ticks that made a job, by schedule.
+    /// Ticks that made a job, by schedule.
     made: BTreeMap<RecordKey, BTreeSet<Time>>,
-    /// The first tick of each schedule, and the next one as it last was.
+    /// The first and the next tick of each schedule.
     known: BTreeMap<RecordKey, (Time, Time)>,
     n_ticks: u64,
 }
 
 impl TickLedger {
-    /// How many ticks made a job.
     pub(crate) fn n_ticks(&self) -> u64 {
         self.n_ticks
     }
@@ -114,7 +113,8 @@ impl TickLedger {
         }
     }
 
-    /// Ticks only go up, and each that was passed is counted once: it made a job, was skipped, or was missed.
+    /// Ticks only ascend, and each passed tick is counted once: it made a job, was skipped, or was
+    /// missed.
     fn see_schedule(&mut self, key: &RecordKey, schedule: &Schedule, broken: &mut Vec<String>) {
         let Some(next) = schedule.next_at else {
             broken.push(format!("schedule {} has no next tick", key.key));

@@ -1,4 +1,4 @@
-//! Clients as owners of webhooks: they register them, enable what was disabled, delete some, and ask for what was given up.
+//! Clients as owners of webhooks: register, enable, delete, and repeat given up deliveries.
 
 use forgerun_core::Command;
 use forgerun_core::command::{OwnedWebhook, WebhookChange, WebhookCommand};
@@ -10,10 +10,10 @@ use forgerun_engine::{Clock, Engine};
 
 use crate::run::SimContext;
 
-/// Webhooks that a client has, at most.
 const HOOKS_MAX: usize = 2;
 
-/// Something about one of the client's webhooks. Whatever is refused is refused: others did something to it meanwhile.
+/// Runs a command on one of the client's webhooks. A refusal is fine: another action changed it
+/// meanwhile.
 pub(crate) async fn act(context: &SimContext, engine: &Engine, client: ClientId) {
     let Ok(webhooks) = engine.store().webhooks(client, None, HOOKS_MAX).await else { return };
     let picked = webhooks.get(context.world.below(HOOKS_MAX as u64) as usize);
@@ -33,7 +33,7 @@ pub(crate) async fn act(context: &SimContext, engine: &Engine, client: ClientId)
             }
         }
     };
-    context.log.tell(|| format!("client {client}: {command:?}"));
+    context.log.note(|| format!("client {client}: {command:?}"));
     let _ = engine.run(Command::Webhook(command)).await;
 }
 

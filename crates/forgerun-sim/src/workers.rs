@@ -1,12 +1,13 @@
-//! Workers: most do their work; some are slow, die with a job in hand, give it back, or report long after they lost it.
+//! Workers: most do their work; some are slow, die with a job, hand it back, or report long after
+//! they lost it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Beat, Claim, Extend, Fail, Held, Holder, Note, Output, Refusal, Succeed, WorkError, WorkerCommand,
-    WorkerKind,
+    Claim, Extend, Fail, Heartbeat, HeldJob, LeaseProof, Note, Output, Refusal, Succeed, WorkError,
+    WorkerCommand, WorkerKind,
 };
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::{Job, Name};
@@ -19,19 +20,17 @@ use crate::Sabotage;
 use crate::clients::{N_CLIENTS, client, queues};
 use crate::run::SimContext;
 
-/// What a worker does with a job it holds.
 #[derive(Clone, Copy, Debug)]
 enum WorkerBehaviour {
     Good,
-    /// Takes longer than its lease, without a sign of life, and reports all the same.
+    /// Exceeds its lease without an extension, and reports all the same.
     Zombie,
-    /// Goes away with the job in hand.
+    /// Disappears with the job.
     Dies,
-    /// Gives the job back.
     GivesBack,
 }
 
-/// One worker's life: until the run is over.
+/// One worker, until the run ends.
 pub(crate) async fn live(context: Arc<SimContext>, number: u64) {
     let name = Name::new(&format!("worker-{number}")).expect("a short name");
     while !context.is_cleared() {
@@ -52,7 +51,7 @@ pub(crate) async fn live(context: Arc<SimContext>, number: u64) {
         };
         let wait = Duration::from_millis(500) + context.world.up_to_ms(3000);
         let jobs = engine.claim(claim, wait).await.unwrap_or_default();
-        // Let go of the engine: a crash must be able to take it.
+        // Drops the engine handle, so that a crash can destroy the engine.
         drop(engine);
         for job in &jobs {
             if job.head.client != owner {
@@ -75,19 +74,19 @@ async fn work(context: &SimContext, job: Job) {
         5 => WorkerBehaviour::GivesBack,
         _ => WorkerBehaviour::Good,
     };
-    let holder = match context.sabotage {
-        Some(Sabotage::FencingOff) => Holder::Anyone,
-        _ => Holder::Token(job.fence),
+    let proof = match context.sabotage {
+        Some(Sabotage::FencingOff) => LeaseProof::Anyone,
+        _ => LeaseProof::Token(job.fence),
     };
     if context.world.chance(100) {
         meddle(context, &job).await;
     }
-    let held = Held { job: job.id, holder, client: Some(job.head.client) };
+    let held = HeldJob { job: job.id, proof, client: Some(job.head.client) };
     if context.world.chance(300) {
         beat(context, &job, &held).await;
     }
     match manner {
-        WorkerBehaviour::Dies => return context.log.tell(|| format!("the holder of {} dies", job.id)),
+        WorkerBehaviour::Dies => return context.log.note(|| format!("the holder of {} dies", job.id)),
         WorkerBehaviour::Zombie => {
             context.world.pass(Duration::from_secs(3) + context.world.up_to_ms(60_000)).await
         }
@@ -110,18 +109,18 @@ async fn work(context: &SimContext, job: Job) {
     }
     let command = end(context, held);
     if let Ok(after) = report(context, command).await {
-        context.log.tell(|| format!("token {} ends {}: {:?}", job.fence, job.id, after.state));
+        context.log.note(|| format!("token {} ends {}: {:?}", job.fence, job.id, after.state));
         context.acknowledged.ended(job.execution, job.attempt, job.fence, &after);
     }
 }
 
-/// A worker of another client knows the token, and reports all the same: nobody may believe it.
+/// A worker of another client uses the token: its report must be refused.
 async fn meddle(context: &SimContext, job: &Job) {
     let stranger = match context.sabotage {
         Some(Sabotage::OwnershipOff) => None,
         _ => Some(ClientId::from_u128(job.head.client.as_u128() + 1000)),
     };
-    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: stranger };
+    let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: stranger };
     match report(context, Command::Succeed(Succeed { held, output: None })).await {
         Err(Error::Refused(Refusal::Foreign | Refusal::NotFound)) => {}
         Ok(_) | Err(Error::Refused(_)) => {
@@ -131,26 +130,26 @@ async fn meddle(context: &SimContext, job: &Job) {
     }
 }
 
-/// A heartbeat that lists a job it holds, and one that nobody has.
-async fn beat(context: &SimContext, job: &Job, held: &Held) {
+/// A heartbeat with a job that it holds, and one that does not exist.
+async fn beat(context: &SimContext, job: &Job, held: &HeldJob) {
     let Some(engine) = context.nodes.any() else { return };
     let Some(name) = job.lease.as_ref().map(|lease| lease.worker.clone()) else { return };
     let nobodys = JobId::from_u128(u128::from(context.world.roll()));
-    let beat = Beat {
+    let beat = Heartbeat {
         worker: WorkerId { owner: job.head.owner(), name },
         state: None,
         facts: WorkerFacts::default(),
-        jobs: vec![(job.id, held.holder.clone()), (nobodys, Holder::Anyone)],
+        jobs: vec![(job.id, held.proof.clone()), (nobodys, LeaseProof::Anyone)],
         lease: None,
     };
-    if let Ok(Answer::Beat(beaten)) = engine.run(Command::Worker(WorkerCommand::Beat(beat))).await
-        && beaten.extended.contains(&nobodys)
+    if let Ok(Answer::Heartbeat(answer)) = engine.run(Command::Worker(WorkerCommand::Heartbeat(beat))).await
+        && answer.extended.contains(&nobodys)
     {
         context.log.broken(format!("a heartbeat extended {nobodys}, which is no job"));
     }
 }
 
-fn end(context: &SimContext, held: Held) -> Command {
+fn end(context: &SimContext, held: HeldJob) -> Command {
     if context.world.chance(650) {
         let output = context.world.chance(500).then(|| {
             let bytes = vec![1; context.world.below(limits::NAME_BYTES_MAX as u64) as usize];
@@ -162,8 +161,8 @@ fn end(context: &SimContext, held: Held) -> Command {
     Command::Fail(Fail { held, error: WorkError::new(kind, "bad luck") })
 }
 
-/// Reports until it is heard, a few times at most. An end that is refused after an uncertain answer may have been
-/// accepted before; the worker cannot know, and does not claim it.
+/// Reports until it is acknowledged, a few times at most. An end that is refused after an uncertain
+/// answer may have been accepted before, so the worker does not count it.
 async fn report(context: &SimContext, command: Command) -> Result<Job, Error> {
     let mut last = Error::Stopped;
     for _ in 0..4 {

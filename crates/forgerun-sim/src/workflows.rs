@@ -1,4 +1,4 @@
-//! Workflows: random graphs that clients ask for, and what must be true of each in the end.
+//! Workflows: random graphs, and their final checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use forgerun_store::Store;
 use crate::clients;
 use crate::run::SimContext;
 
-/// Begins a workflow, again and again under the same key while the answer is uncertain.
+/// Begins a workflow, repeatedly under the same key while the answer is uncertain.
 pub(crate) async fn begin(context: &SimContext, client: ClientId, action: u64) {
     let key = format!("workflow-{}", action / 3);
     let steps = steps(context, client);
@@ -45,7 +45,7 @@ pub(crate) async fn begin(context: &SimContext, client: ClientId, action: u64) {
         match engine.run(Command::Workflow(Box::new(new))).await {
             Ok(Answer::Submitted { jobs, existing }) => {
                 for job in &jobs {
-                    context.log.tell(|| {
+                    context.log.note(|| {
                         format!("client {client} hears of workflow {} (existing: {existing})", job.id)
                     });
                     context.acknowledged.acknowledged(job, Some(&key.key));
@@ -79,7 +79,7 @@ fn steps(context: &SimContext, client: ClientId) -> Vec<NewStep> {
     (0..n_steps).map(step).collect()
 }
 
-/// The auditor's note of which steps were made in which execution of their workflow.
+/// Which steps got a job in which execution of their workflow.
 #[derive(Default)]
 pub(crate) struct StepLedger {
     executions: BTreeMap<JobId, u32>,
@@ -87,10 +87,10 @@ pub(crate) struct StepLedger {
 }
 
 impl StepLedger {
-    /// No step is made twice in one execution of its workflow.
+    /// No step gets two jobs in one execution of its workflow.
     pub(crate) fn see(&mut self, changes: &Changes, broken: &mut Vec<String>) {
         let inserted = || changes.inserted.iter().map(|(job, _)| job);
-        for own in changes.updated.iter().chain(inserted()).filter(|job| job.head.conducts.is_some()) {
+        for own in changes.updated.iter().chain(inserted()).filter(|job| job.head.workflow_head.is_some()) {
             self.executions.insert(own.id, own.execution_n());
         }
         for (job, step) in inserted().filter_map(|job| Some((job, job.head.workflow?))) {
@@ -105,7 +105,7 @@ impl StepLedger {
     }
 }
 
-/// A workflow that is over had the turns that its rules ask for, and says of each step what its job says.
+/// An ended workflow ran the steps that its rules require, and each step has the state of its job.
 pub(crate) async fn reckon(context: &SimContext, store: &dyn Store, own: &Job) {
     let read = store.record::<Workflow>(own.id.to_string()).await.expect("the store is calm");
     let Some(workflow) = read else {
@@ -120,7 +120,7 @@ pub(crate) async fn reckon(context: &SimContext, store: &dyn Store, own: &Job) {
             StepCondition::AllEnded => true,
             StepCondition::AnyFailed => !well,
         };
-        // One that was cancelled, or stops at a failure, leaves out steps that would have had their turn.
+        // A workflow that was cancelled, or stops at a failure, skips steps that would have run.
         let cut_off = own.state == State::Canceled || workflow.policy != FailurePolicy::Continue;
         if !step.state.is_over() || (had_turn && !should) || (should && !had_turn && !cut_off) {
             context.log.broken(format!("step {index} of workflow {}: {step:?} in {workflow:?}", own.id));
@@ -136,7 +136,8 @@ pub(crate) async fn reckon(context: &SimContext, store: &dyn Store, own: &Job) {
     }
 }
 
-/// What succeeded was undone if the workflow failed and asks for that, or was cancelled and nobody said no; nothing else was.
+/// Successful steps were undone if the workflow failed with that policy, or was cancelled with
+/// compensation; no others were.
 async fn reckon_compensations(context: &SimContext, store: &dyn Store, own: &Job, workflow: &Workflow) {
     let fails_so = own.state == State::Failed && workflow.policy == FailurePolicy::Compensate;
     for (index, undone, step) in workflow.compensations() {

@@ -1,4 +1,4 @@
-//! The clock and the dice of a simulated world, both decided by the seed.
+//! The clock and random numbers of a simulated world, both determined by the seed.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use forgerun_core::time::Time;
 use forgerun_engine::Clock;
 use tokio::time::Instant;
 
-/// Where every simulated world begins.
+/// The start of every simulated world.
 const BEGINNING: Time = Time::from_millis(1_800_000_000_000);
 
 pub(crate) struct World {
@@ -27,27 +27,24 @@ impl World {
         World { started: Instant::now(), jumped: AtomicI64::new(0), dice: Mutex::new(SplitMix64::new(seed)) }
     }
 
-    /// The next random number.
     pub(crate) fn roll(&self) -> u64 {
         self.dice.lock().expect("nobody panics while drawing").draw()
     }
 
-    /// A number below `n`.
     pub(crate) fn below(&self, n: u64) -> u64 {
         self.roll() % n.max(1)
     }
 
-    /// True so many times in a thousand.
+    /// True with this probability, in thousandths.
     pub(crate) fn chance(&self, per_mille: u64) -> bool {
         self.below(1000) < per_mille
     }
 
-    /// A span up to so many milliseconds.
+    /// A random span.
     pub(crate) fn up_to_ms(&self, ms: u64) -> Duration {
         Duration::from_millis(self.below(ms + 1))
     }
 
-    /// Moves the wall clock without time passing.
     pub(crate) fn jump_ms(&self, ms: i64) {
         self.jumped.fetch_add(ms * 1000, Ordering::Relaxed);
     }

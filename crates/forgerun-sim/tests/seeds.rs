@@ -1,4 +1,5 @@
-//! A fixed set of seeds keeps every rule, the same seed tells the same story, and a rule broken on purpose is caught.
+//! A fixed set of seeds keeps every rule, the same seed tells the same story, and a rule broken on
+//! purpose is caught.
 
 use forgerun_sim::{Sabotage, SimReport, run};
 

@@ -143,7 +143,6 @@ impl Sweep {
 
 /// What a sweep deleted: how many of each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[expect(missing_docs, reason = "as in `Sweep`")]
 pub struct Swept {
     pub journal_rows: usize,
     pub tombstones: usize,

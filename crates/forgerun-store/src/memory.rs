@@ -25,7 +25,7 @@ use forgerun_core::workflow::WorkflowHead;
 use forgerun_core::{Changes, Rows, Wants, limits, related};
 use tokio::sync::broadcast;
 
-use aside::Aside;
+use aside::SetAsideRows;
 use deliveries::DeliveryTables;
 
 use crate::{
@@ -66,8 +66,8 @@ struct Tables {
     journal: BTreeMap<i64, (Time, Vec<JournalEntry>)>,
     /// The place of the newest journal row, deleted or not: a number given twice would hide a row from its readers.
     journal_end: i64,
-    post: DeliveryTables,
-    aside: Aside,
+    delivery_tables: DeliveryTables,
+    aside: SetAsideRows,
 }
 
 impl Default for Memory {
@@ -206,7 +206,7 @@ impl Tables {
         rows.counts = wants.counts.iter().map(count).collect();
         let shared = self.counts.iter().filter(|(queue, _)| QueueId::is_shared(queue));
         rows.active = shared.map(|(_, counts)| counts.active()).sum::<i64>().max(0) as u64;
-        self.post.load(wants, &self.aside, &mut rows)?;
+        self.delivery_tables.load(wants, &self.aside, &mut rows)?;
         Ok(rows)
     }
 
@@ -229,7 +229,7 @@ impl Tables {
         if let Some(client) = changes.clients.iter().find(|client| self.clients.contains_key(&client.id)) {
             return Err(Error::new(Fault::Rejected, format!("client {} exists already", client.id)));
         }
-        self.post.check(changes)?;
+        self.delivery_tables.check(changes)?;
         blobs.name(changes.results.iter().filter_map(|result| stored(Some(&result.output.content))))?;
         changes.blobs_held().for_each(|(blob, until)| blobs.hold(blob, until));
         for (job, input) in &changes.inserted {
@@ -246,7 +246,7 @@ impl Tables {
                 self.executions.remove(execution);
                 self.outcomes.remove(execution);
                 let result = self.results.remove(execution);
-                blobs.let_go(result.as_ref().and_then(|kept| stored(kept.content.as_ref())), forgotten.at);
+                blobs.release(result.as_ref().and_then(|kept| stored(kept.content.as_ref())), forgotten.at);
                 self.items.remove(execution);
                 let tombstone =
                     Tombstone { client: forgotten.client, at: forgotten.at, kept: forgotten.kept };
@@ -288,11 +288,11 @@ impl Tables {
             self.journal_end += 1;
             self.journal.insert(self.journal_end, (at, changes.journal.clone()));
         }
-        self.post.write(changes);
+        self.delivery_tables.write(changes);
         for aside in &changes.set_aside {
             match aside.row {
                 RowId::Job(id) => self.take_away(id),
-                RowId::Delivery(id) => self.post.take_away(id),
+                RowId::Delivery(id) => self.delivery_tables.take_away(id),
             }
         }
         self.aside.write(changes);
@@ -431,17 +431,19 @@ impl Tables {
             Query::Outcomes(executions) => {
                 Page::Outcomes(executions.iter().filter_map(|id| self.outcomes.get(id)).cloned().collect())
             }
-            Query::Webhook(id) => Page::Webhook(self.post.webhook(id).map(Box::new)),
+            Query::Webhook(id) => Page::Webhook(self.delivery_tables.webhook(id).map(Box::new)),
             Query::Webhooks { client, after, limit } => {
-                Page::Webhooks(self.post.webhooks(client, after, limit))
+                Page::Webhooks(self.delivery_tables.webhooks(client, after, limit))
             }
             Query::Delivery(id) => {
                 self.aside.check(RowId::Delivery(id))?;
-                Page::Delivery(self.post.delivery(id).map(Box::new))
+                Page::Delivery(self.delivery_tables.delivery(id).map(Box::new))
             }
-            Query::Deliveries(filter) => Page::DeliveryList(self.post.list(&filter, &self.aside)),
-            Query::NextDelivery => Page::Moment(self.post.next_due()),
-            Query::SigningKeys => Page::SigningKeys(self.post.signing_keys.values().cloned().collect()),
+            Query::Deliveries(filter) => Page::DeliveryList(self.delivery_tables.list(&filter, &self.aside)),
+            Query::NextDelivery => Page::Moment(self.delivery_tables.next_due()),
+            Query::SigningKeys => {
+                Page::SigningKeys(self.delivery_tables.signing_keys.values().cloned().collect())
+            }
             Query::SetAside { limit } => Page::SetAside(self.aside.list(limit)),
             Query::Operator(query) => self.answer_operator(query),
         })
@@ -501,7 +503,7 @@ impl Tables {
             journal_rows: seqs.len(),
             tombstones: stones.len(),
             revoked_keys: keys.len(),
-            deliveries: self.post.sweep(sweep.deliveries_before, sweep.limit),
+            deliveries: self.delivery_tables.sweep(sweep.deliveries_before, sweep.limit),
             results: self.remove_expired(sweep, blobs),
             limits: self.remove_idle_limits(sweep),
             blobs: 0,
@@ -522,7 +524,7 @@ impl Tables {
         };
         let due = self.results.values_mut().filter(|kept| is_due(kept)).take(sweep.limit);
         let gone: Vec<Content> = due.filter_map(|kept| kept.content.take()).collect();
-        gone.iter().for_each(|content| blobs.let_go(stored(Some(content)), sweep.results_until));
+        gone.iter().for_each(|content| blobs.release(stored(Some(content)), sweep.results_until));
         gone.len()
     }
 }

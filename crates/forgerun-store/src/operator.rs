@@ -12,7 +12,6 @@ use crate::{Error, Page, Query, Store};
 
 /// One question of the operator.
 #[derive(Clone, Copy, Debug)]
-#[expect(missing_docs, reason = "each has a documented method on `dyn Store`")]
 pub enum OperatorQuery {
     ActivityByQueue { since: Minute },
     ActivityByMinute { since: Minute },

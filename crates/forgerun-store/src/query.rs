@@ -27,7 +27,6 @@ use crate::{Error, IdSuffix, Store};
 
 /// One question.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "each has a documented method on `dyn Store`")]
 pub enum Query {
     Job(JobId),
     Inputs(Vec<JobId>),
@@ -69,7 +68,6 @@ pub enum Query {
 
 /// One answer; always the variant that belongs to the question.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "each belongs to the query of the same shape")]
 pub enum Page {
     Job(Option<Arc<Job>>),
     Jobs(Vec<Job>),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgerun_core::command::{Claim, Held, Holder, NewJob, Submit, Succeed, WorkerKind};
+use forgerun_core::command::{Claim, HeldJob, LeaseProof, NewJob, Submit, Succeed, WorkerKind};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::item::ItemEnd;
 use forgerun_core::job::{Head, Input, Job, Name};
@@ -50,7 +50,7 @@ impl Churn {
         Churn { store, client: connect(&url).await, now: Time::from_millis(1_800_000_000_000), n_jobs: 0 }
     }
 
-    async fn tell(&self, commands: Vec<Command>) -> Changes {
+    async fn apply(&self, commands: Vec<Command>) -> Changes {
         let batch = Batch { now: self.now, seed: 1, commands };
         let wants = wants(&batch);
         self.store.transact(wants, Box::new(move |rows| decide(&batch, rows, &Ready))).await.unwrap()
@@ -71,11 +71,11 @@ impl Churn {
         let long = (0..N_LONG).map(|_| self.job(Duration::from_secs(1_000_000_000))).collect::<Vec<_>>();
         let jobs = short.into_iter().chain(long).collect();
         let submit = Submit { jobs, idempotency: None, queue_max: None, refuse_paused: false };
-        self.tell(vec![Command::Submit(submit)]).await;
-        let claimed = self.tell(vec![claim()]).await;
-        self.tell(claimed.answers.iter().flat_map(succeed).collect()).await;
+        self.apply(vec![Command::Submit(submit)]).await;
+        let claimed = self.apply(vec![claim()]).await;
+        self.apply(claimed.answers.iter().flat_map(succeed).collect()).await;
         self.now = self.now + Duration::from_secs(1);
-        while !self.tell(vec![Command::Due(limits::DUE_JOBS_MAX)]).await.is_empty() {}
+        while !self.apply(vec![Command::Due(limits::DUE_JOBS_MAX)]).await.is_empty() {}
         let before = self.now - Duration::from_secs(10);
         let sweep = Sweep { journal_before: before, tombstones_before: before, ..Sweep::nothing(1000) };
         while self.store.sweep(sweep).await.unwrap().total() > 0 {}
@@ -117,7 +117,7 @@ fn claim() -> Command {
 fn succeed(answer: &Answer) -> Vec<Command> {
     let Answer::Claimed { jobs, .. } = answer else { panic!("not claimed: {answer:?}") };
     let succeed = |job: &Job| {
-        let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+        let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
         Command::Succeed(Succeed { held, output: None })
     };
     jobs.iter().map(succeed).collect()

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use forgerun_core::command::{Claim, Content, Held, Holder, NewJob, Output, Submit, Succeed, WorkerKind};
+use forgerun_core::command::{
+    Claim, Content, HeldJob, LeaseProof, NewJob, Output, Submit, Succeed, WorkerKind,
+};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::item::ItemEnd;
 use forgerun_core::job::{Head, Input, Job, Name};
@@ -81,7 +83,7 @@ fn claimed(changes: &Changes) -> Vec<Job> {
 async fn succeed(store: &dyn Store, jobs: &[Job]) {
     let output = Arc::new(Output::inline("text/plain", b"done"));
     let succeed = |job: &Job| {
-        let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+        let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
         Command::Succeed(Succeed { held, output: Some(output.clone()) })
     };
     transact(store, jobs.iter().map(succeed).collect()).await.unwrap();
@@ -261,7 +263,7 @@ async fn what_another_process_did_to_a_held_job_is_seen() {
     transact(&first, vec![submit([1])]).await.unwrap();
     let jobs = claimed(&transact(&first, vec![claim(1)]).await.unwrap());
     succeed(&second, &jobs).await;
-    let held = Held { job: jobs[0].id, holder: Holder::Token(jobs[0].fence), client: None };
+    let held = HeldJob { job: jobs[0].id, proof: LeaseProof::Token(jobs[0].fence), client: None };
     let again = transact(&first, vec![Command::Start(held)]).await.unwrap();
     assert!(matches!(again.answers[..], [Answer::Refused(_)]), "{:?}", again.answers);
 }

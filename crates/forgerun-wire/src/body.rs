@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use crate::hint::nearest;
 use crate::language::Language;
 use crate::ojs::duration;
-use crate::problem::{Refused, Violation, summary};
+use crate::problem::{RefusedRequest, Violation, summary};
 use crate::{readable, time};
 
 /// The longest value of a client that a message quotes whole.
@@ -26,8 +26,8 @@ pub const TAGS_MAX: usize = 16;
 pub const TAG_BYTES_MAX: usize = 64;
 
 /// The members of a body.
-pub fn object(body: &[u8]) -> Result<Map<String, Value>, Box<Refused>> {
-    let malformed = |detail: String| Box::new(Refused::new(Kind::MalformedRequest, detail));
+pub fn object(body: &[u8]) -> Result<Map<String, Value>, Box<RefusedRequest>> {
+    let malformed = |detail: String| Box::new(RefusedRequest::new(Kind::MalformedRequest, detail));
     if body.trim_ascii().is_empty() {
         return Err(malformed("The body is empty; a JSON object is needed.".into()));
     }
@@ -44,11 +44,11 @@ pub fn object(body: &[u8]) -> Result<Map<String, Value>, Box<Refused>> {
 }
 
 /// A refusal that names everything that is wrong, in the order in which the members are documented.
-pub fn refused(kind: Kind, mut violations: Vec<Violation>, documented: &[&str]) -> Box<Refused> {
+pub fn refused(kind: Kind, mut violations: Vec<Violation>, documented: &[&str]) -> Box<RefusedRequest> {
     violations.sort_by_key(|violation| {
         documented.iter().position(|name| first_member(&violation.pointer) == *name)
     });
-    Box::new(Refused::new(kind, summary(&violations, Language::English)).violations(violations))
+    Box::new(RefusedRequest::new(kind, summary(&violations, Language::English)).violations(violations))
 }
 
 fn first_member(pointer: &str) -> &str {

@@ -7,7 +7,7 @@
 mod members;
 
 use forgerun_core::catalog::ProcessingStage;
-use forgerun_core::history::{Event, EventKind, EventName, Outlook};
+use forgerun_core::history::{Event, EventKind, EventName, RetryStatus};
 use forgerun_core::job::Job;
 use forgerun_core::rows::Object;
 use forgerun_core::state::{Cause, State};
@@ -59,7 +59,6 @@ impl EventBody {
 
 /// The names of events: what [`EventName`] tells apart, and what follows a failure besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names are the documentation")]
 pub enum Word {
     Created,
     Queued,
@@ -98,7 +97,7 @@ impl Word {
 
     /// The word for an event.
     pub const fn of(event: &Event) -> Word {
-        let retries = matches!(event.kind, EventKind::Moved { outlook: Outlook::WillRetry, .. });
+        let retries = matches!(event.kind, EventKind::Moved { retry_status: RetryStatus::WillRetry, .. });
         match event.name() {
             EventName::Created => Word::Created,
             EventName::Queued => Word::Queued,
@@ -193,7 +192,7 @@ pub(crate) fn object<'a>(job: &'a Job, event: &Event) -> EventMembers<'a> {
     if let Some(stage) = stage(event) {
         object.put("processingStage", stage.as_str());
     }
-    if let EventKind::Moved { cause, outlook: Outlook::WillRetry, .. } = event.kind {
+    if let EventKind::Moved { cause, retry_status: RetryStatus::WillRetry, .. } = event.kind {
         object.put("retryable", MemberValue::True);
         // Work whose runner is gone or gave it back waits for nothing.
         if !matches!(cause, Cause::RunnerLost | Cause::HandBack) {
@@ -224,17 +223,17 @@ pub(crate) fn members<'a>(job: &'a Job, event: &Event) -> EventMembers<'a> {
         members.put("partial", MemberValue::True);
     }
     match event.kind {
-        EventKind::Moved { from, to, cause, outlook } => {
+        EventKind::Moved { from, to, cause, retry_status } => {
             members.put("prev_state", from.map_or(MemberValue::Null, |from| words::forge_state(from).into()));
             members.put("next_state", words::forge_state(to));
             members.put("cause", words::cause(cause));
             if let Some(reason) = reason(Some(job), cause) {
                 members.put("reason", reason);
             }
-            match outlook {
-                Outlook::Open => {}
-                Outlook::WillRetry => members.put("will_retry", MemberValue::True),
-                Outlook::Final => members.put("final", MemberValue::True),
+            match retry_status {
+                RetryStatus::Open => {}
+                RetryStatus::WillRetry => members.put("will_retry", MemberValue::True),
+                RetryStatus::Final => members.put("final", MemberValue::True),
             }
         }
         EventKind::Progress(percent) => {
@@ -279,13 +278,13 @@ pub(crate) fn reason(job: Option<&Job>, cause: Cause) -> Option<&str> {
 
 /// The `jobStatus` of the event's execution right after it. Never goes back from PROCESSING to ACCEPTED.
 fn status(job: &Job, event: &Event) -> JobStatus {
-    let EventKind::Moved { to, outlook, .. } = event.kind else { return JobStatus::Processing };
+    let EventKind::Moved { to, retry_status, .. } = event.kind else { return JobStatus::Processing };
     match to {
         State::Created | State::Queued | State::Assigned if had_begun(job, event) => JobStatus::Processing,
         State::Created | State::Queued | State::Assigned => JobStatus::Accepted,
         State::Running => JobStatus::Processing,
         State::Succeeded => JobStatus::Completed,
-        State::Failed if outlook == Outlook::WillRetry => JobStatus::Processing,
+        State::Failed if retry_status == RetryStatus::WillRetry => JobStatus::Processing,
         State::Failed if event.name() == EventName::TimedOut => JobStatus::TimedOut,
         State::Failed if event.name() == EventName::Mixed => JobStatus::CompletedWithErrors,
         State::Failed => JobStatus::Failed,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Cancel, Claim, Conclude, Fail, Held, Holder, NewJob, Owned, Submit, WorkError, WorkerKind,
+    Cancel, Claim, Conclude, Fail, HeldJob, LeaseProof, NewJob, Owned, Submit, WorkError, WorkerKind,
 };
 use forgerun_core::history::{Event, JournalEntry};
 use forgerun_core::id::{ClientId, JobId};
@@ -142,8 +142,8 @@ impl ExampleJob {
     }
 
     /// Whoever holds the job now.
-    pub fn held(&self) -> Held {
-        Held { job: JOB, holder: Holder::Token(self.job().fence), client: None }
+    pub fn held(&self) -> HeldJob {
+        HeldJob { job: JOB, proof: LeaseProof::Token(self.job().fence), client: None }
     }
 
     /// The job as it stands.

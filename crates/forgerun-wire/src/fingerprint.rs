@@ -10,15 +10,17 @@ use std::borrow::Cow;
 use forgerun_core::catalog::Kind;
 use forgerun_problem::Digest;
 
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 
 /// Not part of what is asked: it may as well stand in the header.
 const KEY: &[u8] = b"idempotency_key";
 
 /// The fingerprint of a body that was found to be JSON.
-pub fn fingerprint(body: &[u8]) -> Result<[u8; 32], Box<Refused>> {
+pub fn fingerprint(body: &[u8]) -> Result<[u8; 32], Box<RefusedRequest>> {
     let digest = Walk { rest: body, open: Vec::new(), entries: Vec::new(), name: None }.digest();
-    digest.ok_or_else(|| Box::new(Refused::new(Kind::MalformedRequest, "The body is not a JSON object.")))
+    digest.ok_or_else(|| {
+        Box::new(RefusedRequest::new(Kind::MalformedRequest, "The body is not a JSON object."))
+    })
 }
 
 /// A value, and under which name it stands in an object.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::body;
 use crate::members::{self, UnknownMembers};
-use crate::problem::{Refused, Violation};
+use crate::problem::{RefusedRequest, Violation};
 
 use crate::language::{self, Language};
 
@@ -50,7 +50,7 @@ pub(crate) fn take_items(
     members: &mut Map<String, Value>,
     of_item: ItemMembers,
     unknown: UnknownMembers,
-) -> Result<Vec<Item>, Box<Refused>> {
+) -> Result<Vec<Item>, Box<RefusedRequest>> {
     let refused = |kind, detail: &str, constraint| {
         let violation = Violation { pointer: "#/items".into(), detail: detail.into(), constraint };
         Err(body::refused(kind, vec![violation], &[]))
@@ -76,7 +76,7 @@ pub(crate) fn take_items(
 }
 
 /// What is wrong with the items of a batch and with what is said of the whole, in one refusal: that of the whole first.
-pub(crate) fn both_wrong(items: Box<Refused>, whole: Box<Refused>) -> Box<Refused> {
+pub(crate) fn both_wrong(items: Box<RefusedRequest>, whole: Box<RefusedRequest>) -> Box<RefusedRequest> {
     let is_malformed = [&items, &whole].iter().any(|refused| refused.kind == Kind::MalformedRequest);
     let kind = if is_malformed { Kind::MalformedRequest } else { whole.kind };
     let mut wrong = whole.violations;

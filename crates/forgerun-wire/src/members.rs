@@ -8,7 +8,7 @@ use forgerun_core::catalog::Kind;
 
 use crate::body;
 use crate::hint::nearest;
-use crate::problem::{Refused, Violation};
+use crate::problem::{RefusedRequest, Violation};
 use names::BodyNames;
 
 /// What becomes of members that a body does not have.
@@ -23,7 +23,7 @@ pub enum UnknownMembers {
 
 /// Refuses a JSON object with a member that is not in `known`, or with one that is there twice, at any depth. What is no JSON
 /// object is left to whoever reads it.
-pub fn check(bytes: &[u8], known: &[&str], unknown: UnknownMembers) -> Result<(), Box<Refused>> {
+pub fn check(bytes: &[u8], known: &[&str], unknown: UnknownMembers) -> Result<(), Box<RefusedRequest>> {
     let Some(BodyNames { names, twice }) = names::read(bytes) else { return Ok(()) };
     if unknown == UnknownMembers::Refuse {
         let strangers = names.iter().filter(|name| !known.contains(&&***name));

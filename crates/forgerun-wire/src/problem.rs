@@ -11,7 +11,7 @@ use crate::status;
 
 /// A request that was refused, and what there is to say about it.
 #[derive(Clone, Debug)]
-pub struct Refused {
+pub struct RefusedRequest {
     /// What kind of refusal.
     pub kind: Kind,
     /// What about this occurrence, in English; helps the caller to mend it.
@@ -52,10 +52,10 @@ pub struct Violation {
     pub constraint: &'static str,
 }
 
-impl Refused {
+impl RefusedRequest {
     /// A refusal of this kind.
-    pub fn new(kind: Kind, detail: impl Into<String>) -> Refused {
-        Refused {
+    pub fn new(kind: Kind, detail: impl Into<String>) -> RefusedRequest {
+        RefusedRequest {
             kind,
             detail: detail.into(),
             details: Map::new(),
@@ -73,7 +73,7 @@ impl Refused {
     }
 
     /// Says what is wrong where; the first violation is also OJS's `details`.
-    pub fn violations(mut self, violations: Vec<Violation>) -> Refused {
+    pub fn violations(mut self, violations: Vec<Violation>) -> RefusedRequest {
         if let Some(first) = violations.first() {
             let field = first.pointer.trim_start_matches("#/").replace('/', ".");
             self = self.fact("field", field).fact("constraint", first.constraint);
@@ -83,44 +83,44 @@ impl Refused {
     }
 
     /// Adds a fact.
-    pub fn fact(mut self, name: &str, value: impl Into<Value>) -> Refused {
+    pub fn fact(mut self, name: &str, value: impl Into<Value>) -> RefusedRequest {
         self.details.insert(name.into(), value.into());
         self
     }
 
     /// Names the execution that is gone.
-    pub fn execution(mut self, id: impl ToString) -> Refused {
+    pub fn execution(mut self, id: impl ToString) -> RefusedRequest {
         self.execution = Some(id.to_string());
         self
     }
 
     /// Adds a member at the top of the object.
-    pub fn member(mut self, name: &str, value: impl Into<Value>) -> Refused {
+    pub fn member(mut self, name: &str, value: impl Into<Value>) -> RefusedRequest {
         self.members.insert(name.into(), value.into());
         self
     }
 
     /// Leaves it to the status code to say what kind of problem this is.
-    pub fn blank(mut self) -> Refused {
+    pub fn blank(mut self) -> RefusedRequest {
         self.is_blank = true;
         self
     }
 
     /// Says when to ask again.
-    pub fn retry_after(mut self, seconds: u64) -> Refused {
+    pub fn retry_after(mut self, seconds: u64) -> RefusedRequest {
         self.retry_after_s = Some(seconds.max(1));
         self
     }
 
     /// Says which limit is reached, over which span it counts (`60s`, `at once`, `in all`), and when to ask again.
-    pub fn limited(self, limit: u64, window: &str, after_s: u64) -> Refused {
+    pub fn limited(self, limit: u64, window: &str, after_s: u64) -> RefusedRequest {
         let after_s = after_s.max(1);
         let told = self.fact("limit", limit).fact("window", window).fact("retry_after_seconds", after_s);
         told.retry_after(after_s)
     }
 
     /// Says that the request was only early, and when to ask again.
-    pub fn early(mut self, seconds: u64) -> Refused {
+    pub fn early(mut self, seconds: u64) -> RefusedRequest {
         self.is_early = true;
         self.retry_after(seconds)
     }
@@ -196,7 +196,7 @@ pub fn summary(violations: &[Violation], language: Language) -> String {
     text
 }
 
-impl Refused {
+impl RefusedRequest {
     /// What the kind and the dialect add: members of its own, what is wrong where, and the place in a trace.
     fn members(&self, dialect: Dialect) -> Map<String, Value> {
         let mut members = self.members.clone();
@@ -266,8 +266,11 @@ mod tests {
     fn every_kind_makes_a_problem_with_both_codes_in_every_dialect() {
         for &kind in Kind::ALL {
             for dialect in [Dialect::Forge, Dialect::Operations, Dialect::Ojs] {
-                let problem =
-                    Refused::new(kind, "it went wrong").retry_after(3).problem(dialect, "", "urn:uuid:x");
+                let problem = RefusedRequest::new(kind, "it went wrong").retry_after(3).problem(
+                    dialect,
+                    "",
+                    "urn:uuid:x",
+                );
                 let json: Value = serde_json::from_str(&problem.to_json()).unwrap();
                 for member in
                     ["type", "title", "status", "detail", "instance", "code", "rfa_code", "ojs_code"]
@@ -288,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_poll_that_was_too_eager_is_not_told_when_to_submit_again() {
-        let mut refused = Refused::new(Kind::RateLimited, "too fast").retry_after(3);
+        let mut refused = RefusedRequest::new(Kind::RateLimited, "too fast").retry_after(3);
         refused.is_poll = true;
         let problem = refused.problem(Dialect::Forge, "", "urn:uuid:x");
         assert_eq!(problem.job().retry_after_s(), None);
@@ -297,8 +300,11 @@ mod tests {
 
     #[test]
     fn a_blank_problem_is_named_by_its_status() {
-        let problem =
-            Refused::new(Kind::JobNotFound, "no such page").blank().problem(Dialect::Forge, "", "urn:uuid:x");
+        let problem = RefusedRequest::new(Kind::JobNotFound, "no such page").blank().problem(
+            Dialect::Forge,
+            "",
+            "urn:uuid:x",
+        );
         assert_eq!((problem.type_uri(), problem.title()), ("about:blank", Some("Not Found")));
     }
 
@@ -312,7 +318,7 @@ mod tests {
         let wrong =
             vec![violation("type", "is required", "required"), violation("queue", "is odd", "format")];
         let detail = summary(&wrong, Language::English);
-        let mut refused = Refused::new(Kind::MalformedRequest, detail.clone()).violations(wrong);
+        let mut refused = RefusedRequest::new(Kind::MalformedRequest, detail.clone()).violations(wrong);
         refused.language = Language::German;
         let problem = refused.problem(Dialect::Forge, "", "urn:uuid:x");
         let json: Value = serde_json::from_str(&problem.to_json()).unwrap();
@@ -341,7 +347,7 @@ mod tests {
 
     #[test]
     fn a_sentence_without_translation_is_told_in_general() {
-        let mut refused = Refused::new(Kind::JobNotFound, "The dog ate it.");
+        let mut refused = RefusedRequest::new(Kind::JobNotFound, "The dog ate it.");
         refused.language = Language::German;
         let problem = refused.problem(Dialect::Forge, "", "urn:uuid:x");
         assert_eq!(problem.detail(), Some("Es gibt keinen Auftrag mit dieser Kennung."));
@@ -354,7 +360,7 @@ mod tests {
     fn the_first_violation_is_ojs_detail_too() {
         let violation =
             Violation { pointer: "#/type".into(), detail: "is missing".into(), constraint: "required" };
-        let refused = Refused::new(Kind::MalformedRequest, "bad body").violations(vec![violation]);
+        let refused = RefusedRequest::new(Kind::MalformedRequest, "bad body").violations(vec![violation]);
         let json: Value =
             serde_json::from_str(&refused.problem(Dialect::Forge, "", "urn:uuid:x").to_json()).unwrap();
         assert_eq!(json["details"], json!({"field": "type", "constraint": "required"}));
@@ -370,7 +376,7 @@ mod tests {
         };
         let violations =
             vec![violation("#/parameters/year", "is odd"), violation("#/parameters/year", "is old")];
-        let mut refused = Refused::new(Kind::InvalidArgs, "bad body").violations(violations);
+        let mut refused = RefusedRequest::new(Kind::InvalidArgs, "bad body").violations(violations);
         refused.traceparent = Some("00-1-2-01".into());
         let read = |dialect| -> Value {
             serde_json::from_str(&refused.problem(dialect, "", "urn:uuid:x").to_json()).unwrap()
@@ -385,7 +391,7 @@ mod tests {
 
     #[test]
     fn members_of_a_refusal_stand_at_the_top() {
-        let refused = Refused::new(Kind::Expired, "gone").member("expiredAt", "then");
+        let refused = RefusedRequest::new(Kind::Expired, "gone").member("expiredAt", "then");
         let json = refused.problem(Dialect::Operations, "", "urn:uuid:x").to_json();
         assert!(json.contains("\"expiredAt\":\"then\"") && json.contains("\"status\":410"), "{json}");
     }

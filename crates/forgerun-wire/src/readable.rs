@@ -15,7 +15,7 @@ use crate::body::quoted;
 use crate::language::Language;
 use crate::members;
 use crate::ojs::members::{DEPTH_MAX, Members};
-use crate::problem::{Refused, Violation, summary};
+use crate::problem::{RefusedRequest, Violation, summary};
 
 /// What a walk over a JSON text finds.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -48,16 +48,16 @@ pub fn check(text: &str, at: &str) -> Result<(), Violation> {
 }
 
 /// The refusal of a body in which this place cannot be read.
-pub(crate) fn refused(body: &str, place: Range<usize>) -> Box<Refused> {
+pub(crate) fn refused(body: &str, place: Range<usize>) -> Box<RefusedRequest> {
     let wrong = violation(body, place, "");
-    let refused = Refused::new(Kind::MalformedRequest, "");
+    let refused = RefusedRequest::new(Kind::MalformedRequest, "");
     Box::new(match wrong.pointer.as_str() {
         // In the name of a member, or too far behind in the body.
-        "#" => Refused { detail: format!("The body {}.", wrong.detail), ..refused },
+        "#" => RefusedRequest { detail: format!("The body {}.", wrong.detail), ..refused },
         _ => {
             let violations = vec![wrong];
             let detail = summary(&violations, Language::English);
-            Refused { detail, ..refused }.violations(violations)
+            RefusedRequest { detail, ..refused }.violations(violations)
         }
     })
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::body::{self, violation};
 use crate::members::{self, UnknownMembers};
-use crate::problem::{Refused, Violation};
+use crate::problem::{RefusedRequest, Violation};
 use crate::readable;
 
 /// What was found wrong with a body. Shape errors (JSON, missing, wrong type) are malformed; values that break a rule are
@@ -33,7 +33,7 @@ impl BodyReader {
         known: &[&str],
         unknown: UnknownMembers,
         one_by_one: fn(&mut LooseMembers) -> M,
-    ) -> Result<(M, BodyReader), Box<Refused>> {
+    ) -> Result<(M, BodyReader), Box<RefusedRequest>> {
         // A struct would also be read from an array, which nobody means.
         let object = bytes.trim_ascii_start().first() == Some(&b'{');
         match serde_json::from_slice(bytes) {
@@ -48,7 +48,7 @@ impl BodyReader {
     }
 
     /// What a member says, or a complaint.
-    pub(crate) fn keep<T>(&mut self, read: Result<T, Violation>) -> Option<T> {
+    pub(crate) fn value_of<T>(&mut self, read: Result<T, Violation>) -> Option<T> {
         read.map_err(|violation| self.invalid.push((Kind::InvalidArgs, violation))).ok()
     }
 
@@ -79,7 +79,7 @@ impl BodyReader {
     }
 
     /// What was read, if nothing is wrong. `members` are named in this order.
-    pub(crate) fn settle<T>(self, read: Option<T>, members: &[&str]) -> Result<T, Box<Refused>> {
+    pub(crate) fn settle<T>(self, read: Option<T>, members: &[&str]) -> Result<T, Box<RefusedRequest>> {
         if !self.malformed.is_empty() {
             return Err(body::refused(Kind::MalformedRequest, self.malformed, members));
         }

@@ -8,7 +8,7 @@ use forgerun_core::limits::{CATCH_UP_MAX, JITTER_MAX, TEXT_BYTES_MAX};
 use forgerun_core::schedule::{CatchUp, Overlap, TickSkip};
 use serde_json::value::RawValue;
 
-use crate::ojs::members::{Members, Wrong};
+use crate::ojs::members::{Members, ViolationList};
 
 /// When a schedule ticks, and what happens then, as its owner says it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,63 +46,69 @@ pub const TERM_MEMBERS: &[&str] = &[
 ];
 
 /// Reads the name of a schedule.
-pub fn read_name(members: &Members<'_>, wrong: &mut Wrong) -> Option<Name> {
+pub fn read_name(members: &Members<'_>, violations: &mut ViolationList) -> Option<Name> {
     let kind = Kind::MalformedRequest;
     let Some(value) = members.get("name") else {
-        wrong.add(kind, "name", "is required", "required");
+        violations.add(kind, "name", "is required", "required");
         return None;
     };
     let text: Option<String> = serde_json::from_str(value.get()).ok();
     let name = text.and_then(|text| Name::queue(&text).ok());
     if name.is_none() {
-        wrong.add_value(kind, "name", value, BadQueueName::RULE, "format");
+        violations.add_value(kind, "name", value, BadQueueName::RULE, "format");
     }
     name
 }
 
 /// Reads the terms of a schedule. Whether the expression and the zone mean something is not known here.
-pub fn read_terms(members: &Members<'_>, wrong: &mut Wrong) -> ScheduleTerms {
+pub fn read_terms(members: &Members<'_>, violations: &mut ViolationList) -> ScheduleTerms {
     let kind = Kind::MalformedRequest;
     let expression_member = if members.get("expression").is_some() && members.get("cron").is_none() {
         "expression"
     } else {
         "cron"
     };
-    let expression: Option<String> = wrong.typed(
+    let expression: Option<String> = violations.typed(
         Kind::InvalidCron,
         expression_member,
         members.get(expression_member),
         "a cron expression",
     );
     if members.get(expression_member).is_none() {
-        wrong.add(kind, "cron", "is required", "required");
+        violations.add(kind, "cron", "is required", "required");
     }
-    let zone = wrong.typed(kind, "timezone", members.get("timezone"), "the IANA name of a time zone");
-    let description: Option<String> = wrong.typed(kind, "description", members.get("description"), "a text");
+    let zone = violations.typed(kind, "timezone", members.get("timezone"), "the IANA name of a time zone");
+    let description: Option<String> =
+        violations.typed(kind, "description", members.get("description"), "a text");
     if description.as_ref().is_some_and(|text| text.len() > TEXT_BYTES_MAX) {
-        wrong.add(kind, "description", format!("must have at most {TEXT_BYTES_MAX} bytes"), "maxLength");
+        violations.add(kind, "description", format!("must have at most {TEXT_BYTES_MAX} bytes"), "maxLength");
     }
     ScheduleTerms {
         expression: expression.unwrap_or_default(),
         expression_member,
         zone: zone.unwrap_or_else(|| "UTC".to_owned()),
-        overlap: overlap(members.get("overlap_policy"), wrong),
-        catch_up: catch_up(members, wrong),
-        jitter: jitter(members.get("jitter_ms"), wrong),
-        enabled: wrong.typed(kind, "enabled", members.get("enabled"), "true or false"),
+        overlap: overlap(members.get("overlap_policy"), violations),
+        catch_up: catch_up(members, violations),
+        jitter: jitter(members.get("jitter_ms"), violations),
+        enabled: violations.typed(kind, "enabled", members.get("enabled"), "true or false"),
         description,
     }
 }
 
 /// One of a few words; a complaint counts as the first of them.
-fn word<T: Copy>(name: &str, value: Option<&RawValue>, words: &[(&str, T)], wrong: &mut Wrong) -> Option<T> {
+fn word<T: Copy>(
+    name: &str,
+    value: Option<&RawValue>,
+    words: &[(&str, T)],
+    violations: &mut ViolationList,
+) -> Option<T> {
     let value = value?;
     let said: Option<String> = serde_json::from_str(value.get()).ok();
     let found = said.and_then(|said| words.iter().find(|(word, _)| *word == said)).map(|(_, meant)| *meant);
     if found.is_none() {
         let all: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         let detail = format!("must be one of {}", all.join(", "));
-        wrong.add_value(Kind::MalformedRequest, name, value, detail, "enum");
+        violations.add_value(Kind::MalformedRequest, name, value, detail, "enum");
     }
     found
 }
@@ -114,25 +120,25 @@ const OVERLAPS: [(&str, Overlap); 4] = [
     ("enqueue", Overlap::Enqueue),
 ];
 
-fn overlap(value: Option<&RawValue>, wrong: &mut Wrong) -> Overlap {
-    word("overlap_policy", value, &OVERLAPS, wrong).unwrap_or_default()
+fn overlap(value: Option<&RawValue>, violations: &mut ViolationList) -> Overlap {
+    word("overlap_policy", value, &OVERLAPS, violations).unwrap_or_default()
 }
 
-fn catch_up(members: &Members<'_>, wrong: &mut Wrong) -> CatchUp {
+fn catch_up(members: &Members<'_>, violations: &mut ViolationList) -> CatchUp {
     let words =
         [("none", CatchUp::Nothing), ("one", CatchUp::One), ("all", CatchUp::All(CATCH_UP_MAX as u32))];
-    let policy = word("catch_up", members.get("catch_up"), &words, wrong).unwrap_or_default();
+    let policy = word("catch_up", members.get("catch_up"), &words, violations).unwrap_or_default();
     let Some(value) = members.get("catch_up_max") else { return policy };
     let max: Option<u32> = serde_json::from_str(value.get()).ok();
     match (policy, max) {
         (CatchUp::All(_), Some(max)) if (1..=CATCH_UP_MAX as u32).contains(&max) => CatchUp::All(max),
         (CatchUp::All(_), _) => {
             let detail = format!("must be a whole number between 1 and {CATCH_UP_MAX}");
-            wrong.add_value(Kind::MalformedRequest, "catch_up_max", value, detail, "range");
+            violations.add_value(Kind::MalformedRequest, "catch_up_max", value, detail, "range");
             policy
         }
         (CatchUp::Nothing | CatchUp::One, _) => {
-            wrong.add_value(
+            violations.add_value(
                 Kind::MalformedRequest,
                 "catch_up_max",
                 value,
@@ -144,13 +150,13 @@ fn catch_up(members: &Members<'_>, wrong: &mut Wrong) -> CatchUp {
     }
 }
 
-fn jitter(value: Option<&RawValue>, wrong: &mut Wrong) -> Duration {
+fn jitter(value: Option<&RawValue>, violations: &mut ViolationList) -> Duration {
     let Some(value) = value else { return Duration::ZERO };
     let max = JITTER_MAX.as_millis() as u64;
     let millis: Option<u64> = serde_json::from_str(value.get()).ok().filter(|millis| *millis <= max);
     if millis.is_none() {
         let detail = format!("must be a whole number of milliseconds, at most {max}");
-        wrong.add_value(Kind::MalformedRequest, "jitter_ms", value, detail, "range");
+        violations.add_value(Kind::MalformedRequest, "jitter_ms", value, detail, "range");
     }
     Duration::from_millis(millis.unwrap_or(0))
 }
@@ -189,10 +195,10 @@ mod tests {
 
     fn read(body: &str) -> Result<ScheduleTerms, (Kind, Vec<String>)> {
         let members = Members::of_body(body.as_bytes()).unwrap();
-        let mut wrong = Wrong::default();
-        read_name(&members, &mut wrong);
-        let terms = read_terms(&members, &mut wrong);
-        wrong.settle(Some(terms)).map_err(|refused| {
+        let mut violations = ViolationList::default();
+        read_name(&members, &mut violations);
+        let terms = read_terms(&members, &mut violations);
+        violations.settle(Some(terms)).map_err(|refused| {
             (refused.kind, refused.violations.iter().map(|violation| violation.pointer.clone()).collect())
         })
     }

@@ -12,7 +12,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use forgerun_client::worker::{Canceled, Context, Failure, Spool, SpoolError, Taken};
+use forgerun_client::worker::{Canceled, ClaimedJob, Context, Failure, Spool, SpoolError};
 use forgerun_client::{Clock, SystemClock, limits};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
@@ -32,13 +32,11 @@ const PIPE_GRACE: Duration = Duration::from_secs(1);
 /// Bytes that are read at once.
 const READ_BYTES: usize = 32 * 1024;
 
-/// A program at work.
 pub(super) struct Child {
     process: tokio::process::Child,
     group: Group,
 }
 
-/// How a program ended.
 pub(super) struct Ended {
     pub(super) code: Option<i32>,
     pub(super) signal: Option<i32>,
@@ -67,7 +65,7 @@ impl Drop for Group {
 }
 
 impl Child {
-    pub(super) fn start(exec: &Exec, job: &Taken, files: &JobFiles) -> io::Result<Child> {
+    pub(super) fn start(exec: &Exec, job: &ClaimedJob, files: &JobFiles) -> io::Result<Child> {
         let mut command = Command::new(&exec.program);
         command.args(&exec.arguments).process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -92,7 +90,7 @@ impl Child {
     }
 
     /// Waits for the end, or brings it about.
-    pub(super) async fn wait(mut self, exec: &Exec, job: &Taken, context: &Context) -> Ended {
+    pub(super) async fn wait(mut self, exec: &Exec, job: &ClaimedJob, context: &Context) -> Ended {
         let stdin = self.process.stdin.take().map(|pipe| tokio::spawn(write(pipe, job.input().to_owned())));
         let (too_much, mut overflow) = watch::channel(false);
         let (enough, stop_reading) = watch::channel(false);
@@ -104,7 +102,7 @@ impl Child {
             .stderr
             .take()
             .map(|pipe| tokio::spawn(read_errors(pipe, progress, exec.pass_on, stop_reading)));
-        let telling = tokio::spawn(tell(news, context.clone()));
+        let telling = tokio::spawn(report_progress(news, context.clone()));
 
         let limit = async {
             match job.timeout_ms {
@@ -128,7 +126,7 @@ impl Child {
             () = overflowed => (self.stop(exec.grace).await, None),
         };
         let Child { group, .. } = &self;
-        let unread = || Failure::new("the output of the program could not be read").please_again();
+        let unread = || Failure::new("the output of the program could not be read").retry();
         let output = collect(stdout, group, &enough).await.unwrap_or_else(|| Err(unread()));
         let lines = collect(stderr, group, &enough).await.unwrap_or_default();
         // Whatever is left of the group goes with the job.
@@ -233,7 +231,7 @@ async fn read_output(
             Ok(()) => continue,
             Err(SpoolError::TooLarge) => too_large(),
             Err(SpoolError::Disk(error)) => {
-                Failure::new(format!("could not keep the output: {error}")).please_again()
+                Failure::new(format!("could not keep the output: {error}")).retry()
             }
         };
         too_much.send_replace(true);
@@ -266,7 +264,7 @@ async fn read_errors(
 }
 
 /// Hands on progress, always the newest: one call at a time, however fast the program counts.
-async fn tell(mut news: watch::Receiver<Option<Progress>>, context: Context) {
+async fn report_progress(mut news: watch::Receiver<Option<Progress>>, context: Context) {
     while news.changed().await.is_ok() {
         let newest = news.borrow_and_update().clone();
         if let Some(Progress { percent, text }) = newest {

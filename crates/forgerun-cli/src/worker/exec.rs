@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
-use forgerun_client::worker::{Context, Failure, Handler, Output, Taken};
+use forgerun_client::worker::{ClaimedJob, Context, Failure, Handler, Output};
 
 use super::child::{Child, Ended};
 use super::files::JobFiles;
@@ -27,7 +27,7 @@ pub(super) struct Exec {
 impl Handler for Exec {
     fn run(
         &self,
-        job: Taken,
+        job: ClaimedJob,
         context: Context,
     ) -> Pin<Box<dyn Future<Output = Result<Output, Failure>> + Send>> {
         let exec = self.clone();
@@ -36,10 +36,9 @@ impl Handler for Exec {
 }
 
 impl Exec {
-    async fn work(&self, job: &Taken, context: &Context) -> Result<Output, Failure> {
-        let not_started = |error| {
-            Failure::new(format!("could not start {}: {error}", self.program.display())).please_again()
-        };
+    async fn work(&self, job: &ClaimedJob, context: &Context) -> Result<Output, Failure> {
+        let not_started =
+            |error| Failure::new(format!("could not start {}: {error}", self.program.display())).retry();
         let files = JobFiles::create(job).map_err(not_started)?;
         let child = Child::start(self, job, &files).map_err(not_started)?;
         let Ended { code, signal, message, output } = child.wait(self, job, context).await;
@@ -63,7 +62,7 @@ fn failed(code: Option<i32>, signal: Option<i32>, message: String) -> Failure {
         (Some(code), _) => {
             let failure = failure.class(format!("exit.{code}")).detail("exit_code", code);
             match code {
-                TEMPFAIL => failure.please_again(),
+                TEMPFAIL => failure.retry(),
                 DATAERR => failure.never_again(),
                 _ => failure,
             }
@@ -82,7 +81,7 @@ mod tests {
     #[test]
     fn the_exit_code_decides_whether_the_job_is_tried_again() {
         for (code, retry) in [
-            (75, RetryAdvice::Please),
+            (75, RetryAdvice::Retry),
             (65, RetryAdvice::Never),
             (1, RetryAdvice::Policy),
             (255, RetryAdvice::Policy),

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use forgerun_client::worker::{Failure, Taken};
+use forgerun_client::worker::{ClaimedJob, Failure};
 use forgerun_client::{Clock, SystemClock};
 
 use super::media_type;
@@ -22,7 +22,7 @@ pub(super) struct JobFiles {
 }
 
 impl JobFiles {
-    pub(super) fn create(job: &Taken) -> io::Result<JobFiles> {
+    pub(super) fn create(job: &ClaimedJob) -> io::Result<JobFiles> {
         let path =
             |what: &str| std::env::temp_dir().join(format!("forgerun-{what}-{:032x}", SystemClock.random()));
         let mut files = JobFiles { parents: None, result_type: path("result-type") };

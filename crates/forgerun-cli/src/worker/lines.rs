@@ -15,7 +15,6 @@ pub(super) struct Progress {
     pub(super) text: Option<String>,
 }
 
-/// Collects lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     line: Vec<u8>,

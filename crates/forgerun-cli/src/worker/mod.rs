@@ -17,7 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::Exit;
-use crate::people::{Connection, ServerConnection, Trouble, given, parse_duration};
+use crate::client_commands::{CommandError, Connection, ServerConnection, given, parse_duration};
 use crate::terminal::{clean, complain, say};
 
 /// What a program finds about its job in its environment: id, type, queue, attempt, trace, and the files of [`files::JobFiles`]. A server
@@ -36,7 +36,6 @@ pub const JOB_VARIABLES: [&str; 7] = [
 const BEYOND_GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Subcommand)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
 pub enum Worker {
     /// Start a program for each job: its input on standard input, its standard output is the result
     #[command(after_help = EXEC_HELP)]
@@ -60,7 +59,6 @@ Standard Webhooks if there is a secret. 2xx succeeds; a problem object fails as 
 4xx fail for good; other 5xx and no answer ask for a retry, after Retry-After or the member retryAfter if there is one.";
 
 #[derive(Debug, Args)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
 pub struct Common {
     /// Take jobs of this queue; several are tried in order [default: default]
     #[arg(long = "queue", value_name = "QUEUE")]
@@ -84,7 +82,6 @@ pub struct Common {
 }
 
 #[derive(Debug, Args)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
 pub struct ExecFlags {
     #[command(flatten)]
     common: Common,
@@ -102,7 +99,6 @@ pub struct ExecFlags {
 }
 
 #[derive(Debug, Args)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
 pub struct HttpFlags {
     #[command(flatten)]
     common: Common,
@@ -158,14 +154,14 @@ pub fn run(command: &Worker, sign_with: SignWith) -> Exit {
             let ended = runtime.block_on(work(common, &connection, builder));
             // A child's pipe that a grandchild keeps open must not keep us.
             runtime.shutdown_background();
-            ended.unwrap_or_else(|trouble| trouble.tell())
+            ended.unwrap_or_else(|error| error.print())
         }
-        Err(trouble) => trouble.tell(),
+        Err(error) => error.print(),
     }
 }
 
-fn exec_worker(flags: &ExecFlags) -> Result<WorkerBuilder, Trouble> {
-    let program = program::find(&flags.command[0]).map_err(Trouble::Usage)?;
+fn exec_worker(flags: &ExecFlags) -> Result<WorkerBuilder, CommandError> {
+    let program = program::find(&flags.command[0]).map_err(CommandError::Usage)?;
     let handler = exec::Exec {
         program,
         arguments: flags.command[1..].to_vec(),
@@ -177,10 +173,10 @@ fn exec_worker(flags: &ExecFlags) -> Result<WorkerBuilder, Trouble> {
     Ok(with_type(builder, &flags.common, handler))
 }
 
-fn http_worker(flags: &HttpFlags, sign_with: SignWith) -> Result<WorkerBuilder, Trouble> {
+fn http_worker(flags: &HttpFlags, sign_with: SignWith) -> Result<WorkerBuilder, CommandError> {
     let sign = given(&flags.secret, "FORGERUN_WORKER_SECRET").map(|text| {
         let wrong = "a secret is whsec_ and the base64 of 24 to 64 bytes";
-        sign_with(&text).ok_or_else(|| Trouble::Usage(wrong.to_owned()))
+        sign_with(&text).ok_or_else(|| CommandError::Usage(wrong.to_owned()))
     });
     let sign = sign.transpose()?;
     let handler =
@@ -200,7 +196,11 @@ fn with_type(
     }
 }
 
-async fn work(common: &Common, connection: &Connection, builder: WorkerBuilder) -> Result<Exit, Trouble> {
+async fn work(
+    common: &Common,
+    connection: &Connection,
+    builder: WorkerBuilder,
+) -> Result<Exit, CommandError> {
     let Common { queues, concurrency, lease, drain, .. } = common;
     let builder = queues.iter().fold(builder, |builder, queue| builder.queue(queue));
     #[cfg(feature = "grpc")]
@@ -213,7 +213,7 @@ async fn work(common: &Common, connection: &Connection, builder: WorkerBuilder) 
         .concurrency(usize::from(*concurrency))
         .lease(*lease)
         .drain(*drain)
-        .notes(move |note| tell(note, json, quiet))
+        .notes(move |note| print_note(note, json, quiet))
         .build()?;
     let mut stops = Stops::listen()?;
     let quiet = quiet || json;
@@ -288,7 +288,7 @@ fn ignores_hang_up() -> bool {
 }
 
 /// One line per note: for people on standard error, for programs on standard output.
-fn tell(note: &Note<'_>, json: bool, quiet: bool) {
+fn print_note(note: &Note<'_>, json: bool, quiet: bool) {
     let (event, job, text): (&str, _, String) = match note {
         Note::Took(job) => ("took", Some(job), String::new()),
         Note::Succeeded(job) => ("succeeded", Some(job), String::new()),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
 use super::handler::Canceled;
-use crate::ojs::Taken;
+use crate::ojs::ClaimedJob;
 
 /// The jobs that a worker holds, by their id.
 #[derive(Default)]
@@ -15,19 +15,19 @@ pub(super) struct Active {
 }
 
 struct Entry {
-    job: Arc<Taken>,
+    job: Arc<ClaimedJob>,
     cancel: watch::Sender<Option<Canceled>>,
 }
 
 impl Active {
-    pub(super) fn add(&self, job: Arc<Taken>) -> watch::Receiver<Option<Canceled>> {
+    pub(super) fn add(&self, job: Arc<ClaimedJob>) -> watch::Receiver<Option<Canceled>> {
         let (cancel, canceled) = watch::channel(None);
         self.jobs().insert(job.id.clone(), Entry { job, cancel });
         canceled
     }
 
     /// Forgets a job, unless it was taken again in the meantime.
-    pub(super) fn remove(&self, job: &Taken) {
+    pub(super) fn remove(&self, job: &ClaimedJob) {
         let mut jobs = self.jobs();
         if jobs.get(&job.id).is_some_and(|entry| entry.job.lease_token == job.lease_token) {
             jobs.remove(&job.id);

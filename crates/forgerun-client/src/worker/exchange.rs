@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::run::{Directive, Shared};
 use crate::error::{ApiError, Error};
 use crate::limits::{EXCHANGE_BYTES_MAX, EXCHANGE_ENTRIES_MAX, FETCH_JOBS_MAX};
-use crate::ojs::{Exchange, Exchanged, SettledEntry, Taken};
+use crate::ojs::{ClaimedJob, Exchange, Exchanged, SettledEntry};
 
 /// The end of an attempt on its way to the server.
 pub(super) struct EndReport {
@@ -22,7 +22,7 @@ pub(super) struct EndReport {
 pub(super) async fn exchange_ends(
     shared: Arc<Shared>,
     mut ends: mpsc::Receiver<EndReport>,
-    taken: mpsc::Sender<Vec<Taken>>,
+    taken: mpsc::Sender<Vec<ClaimedJob>>,
 ) {
     let mut next = None;
     loop {
@@ -51,7 +51,7 @@ pub(super) async fn exchange_ends(
 
 impl Shared {
     /// Sends ends, asking for jobs as well unless that is done already, and answers those who wait for them.
-    async fn exchange(&self, batch: Vec<EndReport>, taken: &mpsc::Sender<Vec<Taken>>) {
+    async fn exchange(&self, batch: Vec<EndReport>, taken: &mpsc::Sender<Vec<ClaimedJob>>) {
         let asking = self.asking.try_lock().ok();
         let takes_jobs = *self.directive.borrow() == Directive::Running && !*self.stopping.borrow();
         let count = match &asking {
@@ -84,7 +84,7 @@ impl Shared {
     }
 
     /// Passes jobs to the loop that begins them. If that has ended, they go back.
-    async fn pass_on(&self, jobs: Vec<Taken>, taken: &mpsc::Sender<Vec<Taken>>) {
+    async fn pass_on(&self, jobs: Vec<ClaimedJob>, taken: &mpsc::Sender<Vec<ClaimedJob>>) {
         if jobs.is_empty() {
             return;
         }

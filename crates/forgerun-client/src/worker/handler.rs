@@ -13,26 +13,26 @@ use tokio::sync::watch;
 use super::steps::StepResults;
 use crate::client::Client;
 use crate::error::Error;
-use crate::ojs::{Held, Ojs, Taken};
+use crate::ojs::{ClaimedJob, HeldJob, Ojs};
 
-/// Does the work of a job. Every `Fn(Taken, Context) -> impl Future<Output = Result<Output, Failure>>` is one.
+/// Does the work of a job. Every `Fn(ClaimedJob, Context) -> impl Future<Output = Result<Output, Failure>>` is one.
 pub trait Handler: Send + Sync + 'static {
     /// Does it.
     fn run(
         &self,
-        job: Taken,
+        job: ClaimedJob,
         context: Context,
     ) -> Pin<Box<dyn Future<Output = Result<Output, Failure>> + Send>>;
 }
 
 impl<F, Fut> Handler for F
 where
-    F: Fn(Taken, Context) -> Fut + Send + Sync + 'static,
+    F: Fn(ClaimedJob, Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Output, Failure>> + Send + 'static,
 {
     fn run(
         &self,
-        job: Taken,
+        job: ClaimedJob,
         context: Context,
     ) -> Pin<Box<dyn Future<Output = Result<Output, Failure>> + Send>> {
         Box::pin(self(job, context))
@@ -87,7 +87,7 @@ pub enum RetryAdvice {
     #[default]
     Policy,
     /// Please.
-    Please,
+    Retry,
     /// Never: the same input fails in the same way.
     Never,
 }
@@ -131,8 +131,8 @@ impl Failure {
 
     /// Another try may succeed.
     #[must_use]
-    pub fn please_again(mut self) -> Failure {
-        self.retry = RetryAdvice::Please;
+    pub fn retry(mut self) -> Failure {
+        self.retry = RetryAdvice::Retry;
         self
     }
 
@@ -164,7 +164,7 @@ impl Failure {
         }
         match self.retry {
             RetryAdvice::Policy => {}
-            RetryAdvice::Please => error["retryable"] = true.into(),
+            RetryAdvice::Retry => error["retryable"] = true.into(),
             RetryAdvice::Never => error["retryable"] = false.into(),
         }
         if !self.details.is_empty() {
@@ -194,7 +194,7 @@ pub enum Canceled {
 pub struct Context {
     pub(crate) client: Client,
     pub(crate) worker: std::sync::Arc<str>,
-    pub(crate) job: std::sync::Arc<Taken>,
+    pub(crate) job: std::sync::Arc<ClaimedJob>,
     pub(crate) canceled: watch::Receiver<Option<Canceled>>,
     pub(crate) steps: std::sync::Arc<StepResults>,
 }
@@ -205,7 +205,7 @@ impl Context {
     /// # Errors
     /// As the server refuses it. Progress that is lost is no reason to fail.
     pub async fn progress(&self, percent: u8, text: Option<&str>) -> Result<(), Error> {
-        let held = Held { worker: &self.worker, job: &self.job };
+        let held = HeldJob { worker: &self.worker, job: &self.job };
         Ojs { client: &self.client }.progress(held, percent.min(100), text).await
     }
 

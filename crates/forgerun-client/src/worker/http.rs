@@ -21,7 +21,7 @@ use super::handler::{Context, Failure, Handler, Output};
 use super::spool::{Spool, SpoolError};
 use crate::error::{Error, parse_retry_after};
 use crate::limits::{ERROR_BYTES_MAX, HTTP_WORK_MAX, OUTPUT_BYTES_MAX};
-use crate::ojs::Taken;
+use crate::ojs::ClaimedJob;
 use crate::transport::{Answer, Body, Bounds, Class, Connector, Transport};
 
 /// What is signed: the id of the message, the seconds since 1970, the body. Gives the value of `webhook-signature`.
@@ -60,35 +60,33 @@ impl HttpHandler {
         self
     }
 
-    async fn call(&self, job: &Taken, context: &Context) -> Result<Output, Failure> {
+    async fn call(&self, job: &ClaimedJob, context: &Context) -> Result<Output, Failure> {
         let now = context.client.clock().now();
         let request = self.request(job, now)?;
         let sent = tokio::select! {
             sent = self.transport.send(request, Class::Short) => sent,
             _ = context.canceled() => return Err(Failure::new("the job was cancelled")),
         };
-        let mut answer =
-            sent.map_err(|error| Failure::new(error.to_string()).please_again().class("NoAnswer"))?;
+        let mut answer = sent.map_err(|error| Failure::new(error.to_string()).retry().class("NoAnswer"))?;
         if !answer.status.is_success() {
             return Err(refusal(answer, now).await);
         }
         let content_type = Some(answer.content_type().to_owned()).filter(|text| !text.is_empty());
         let mut spool = Spool::new(OUTPUT_BYTES_MAX);
         loop {
-            let broken =
-                |reason: String| Failure::new(format!("the answer broke off: {reason}")).please_again();
+            let broken = |reason: String| Failure::new(format!("the answer broke off: {reason}")).retry();
             let Some(chunk) = answer.chunk().await.map_err(broken)? else { break };
             spool.write(&chunk).await.map_err(|error| match error {
                 SpoolError::TooLarge => {
                     Failure::new(format!("the answer has more than {OUTPUT_BYTES_MAX} bytes")).never_again()
                 }
-                SpoolError::Disk(error) => Failure::new(error.to_string()).please_again(),
+                SpoolError::Disk(error) => Failure::new(error.to_string()).retry(),
             })?;
         }
         Ok(spool.finish(content_type.as_deref()).await?)
     }
 
-    fn request(&self, job: &Taken, now: SystemTime) -> Result<Request<Body>, Failure> {
+    fn request(&self, job: &ClaimedJob, now: SystemTime) -> Result<Request<Body>, Failure> {
         let body = match self.envelope {
             true => enveloped(job)?.into(),
             false => Bytes::copy_from_slice(job.input().as_bytes()),
@@ -131,7 +129,7 @@ impl HttpHandler {
 impl Handler for HttpHandler {
     fn run(
         &self,
-        job: Taken,
+        job: ClaimedJob,
         context: Context,
     ) -> Pin<Box<dyn Future<Output = Result<Output, Failure>> + Send>> {
         let handler = self.clone();
@@ -140,7 +138,7 @@ impl Handler for HttpHandler {
 }
 
 /// A job with its input and the results of the steps that it waited for.
-fn enveloped(job: &Taken) -> Result<Vec<u8>, Failure> {
+fn enveloped(job: &ClaimedJob) -> Result<Vec<u8>, Failure> {
     #[derive(Serialize)]
     struct Envelope<'a> {
         job: Value,
@@ -170,7 +168,7 @@ fn judge(status: StatusCode, content_type: &str, after: Option<Duration>, body: 
     let failure = Failure::new(text.map_or_else(|| format!("the answer was {status}"), str::to_owned));
     let failure = failure.class(format!("http.{}", status.as_u16())).detail("status", status.as_u16());
     let failure = match said.unwrap_or(again) {
-        true => failure.please_again(),
+        true => failure.retry(),
         false => failure.never_again(),
     };
     let member = problem.as_ref().and_then(|problem| problem.job().retry_after_s());
@@ -191,12 +189,12 @@ mod tests {
         for (status, content_type, body, retry, message) in [
             (400, "", "", RetryAdvice::Never, "the answer was 400 Bad Request"),
             (404, "text/html", "<html>", RetryAdvice::Never, "the answer was 404 Not Found"),
-            (429, "", "", RetryAdvice::Please, "the answer was 429 Too Many Requests"),
-            (503, "", "", RetryAdvice::Please, "the answer was 503 Service Unavailable"),
-            (500, "", "", RetryAdvice::Please, "the answer was 500 Internal Server Error"),
+            (429, "", "", RetryAdvice::Retry, "the answer was 429 Too Many Requests"),
+            (503, "", "", RetryAdvice::Retry, "the answer was 503 Service Unavailable"),
+            (500, "", "", RetryAdvice::Retry, "the answer was 500 Internal Server Error"),
             (302, "", "", RetryAdvice::Never, "the answer was 302 Found"),
             (500, problem, r#"{"detail":"no paper","retryable":false}"#, RetryAdvice::Never, "no paper"),
-            (422, problem, r#"{"title":"Busy","retryable":true}"#, RetryAdvice::Please, "Busy"),
+            (422, problem, r#"{"title":"Busy","retryable":true}"#, RetryAdvice::Retry, "Busy"),
             (422, problem, r#"{"title":"Wrong"}"#, RetryAdvice::Never, "Wrong"),
         ] {
             let failure = judge(StatusCode::from_u16(status).unwrap(), content_type, None, body.as_bytes());

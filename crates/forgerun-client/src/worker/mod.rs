@@ -28,4 +28,4 @@ pub use handler::{Canceled, Context, Failure, Handler, Output, RetryAdvice};
 pub use run::{Note, Stopped, Worker};
 pub use spool::{Spool, SpoolError};
 
-pub use crate::ojs::Taken;
+pub use crate::ojs::ClaimedJob;

@@ -14,7 +14,7 @@ use super::handler::{Failure, Output};
 use super::run::{Note, Shared};
 use crate::error::Error;
 use crate::limits::{AWAY_FIRST, AWAY_LONGEST, REPORTS_MAX, UPLOAD_CHUNK_BYTES};
-use crate::ojs::{AttemptEnd, Held, Ojs, Taken, UploadHead};
+use crate::ojs::{AttemptEnd, ClaimedJob, HeldJob, Ojs, UploadHead};
 
 /// What became of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) enum Reported {
 }
 
 impl Shared {
-    pub(super) async fn report_success(&self, job: &Taken, output: &Output) -> Result<Reported, Error> {
+    pub(super) async fn report_success(&self, job: &ClaimedJob, output: &Output) -> Result<Reported, Error> {
         let uploaded = match output {
             Output::Nothing | Output::Json(_) => Reported::Heard,
             Output::Bytes { .. } | Output::File { .. } => {
@@ -42,17 +42,21 @@ impl Shared {
         self.insist(move || self.report_end(job, AttemptEnd::Success(result))).await
     }
 
-    pub(super) async fn report_failure(&self, job: &Taken, failure: &Failure) -> Result<Reported, Error> {
+    pub(super) async fn report_failure(
+        &self,
+        job: &ClaimedJob,
+        failure: &Failure,
+    ) -> Result<Reported, Error> {
         let error: &Value = &failure.to_json();
         let end = AttemptEnd::Failure { error, delay: failure.retry_after };
         self.insist(move || self.report_end(job, end)).await
     }
 
-    pub(super) async fn hand_back(&self, job: &Taken) -> Result<Reported, Error> {
+    pub(super) async fn hand_back(&self, job: &ClaimedJob) -> Result<Reported, Error> {
         self.insist(move || self.report_end(job, AttemptEnd::HandBack)).await
     }
 
-    async fn report_end(&self, job: &Taken, end: AttemptEnd<'_>) -> Result<(), Error> {
+    async fn report_end(&self, job: &ClaimedJob, end: AttemptEnd<'_>) -> Result<(), Error> {
         let held = self.held(job);
         if self.exchanges.load(Ordering::Relaxed) {
             self.send_end(held.end(end).to_raw()).await
@@ -83,7 +87,7 @@ impl Shared {
         Ok(Reported::Lost)
     }
 
-    async fn upload(&self, job: &Taken, output: &Output) -> Result<(), Error> {
+    async fn upload(&self, job: &ClaimedJob, output: &Output) -> Result<(), Error> {
         match output {
             Output::Bytes { content_type, file_name, bytes } => {
                 let size = bytes.len() as u64;
@@ -106,8 +110,8 @@ impl Shared {
         Ojs { client: &self.client }
     }
 
-    pub(super) fn held<'a>(&'a self, job: &'a Taken) -> Held<'a> {
-        Held { worker: &self.id, job }
+    pub(super) fn held<'a>(&'a self, job: &'a ClaimedJob) -> HeldJob<'a> {
+        HeldJob { worker: &self.id, job }
     }
 }
 

@@ -24,22 +24,22 @@ use crate::error::Error;
 #[cfg(feature = "grpc")]
 use crate::grpc::JobSource;
 use crate::limits::{FETCH_GRACE, FETCH_JOBS_MAX, FETCH_PAUSE, FETCH_WAIT, TAKEN_AHEAD_WAIT};
-use crate::ojs::{Fetch, Heartbeat, Taken};
+use crate::ojs::{ClaimedJob, Fetch, Heartbeat};
 
 /// Something worth a line in a log.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Note<'a> {
     /// A job begins.
-    Took(&'a Taken),
+    Took(&'a ClaimedJob),
     /// A job went well.
-    Succeeded(&'a Taken),
+    Succeeded(&'a ClaimedJob),
     /// A job failed.
-    Failed(&'a Taken, &'a Failure),
+    Failed(&'a ClaimedJob, &'a Failure),
     /// A job was cancelled, or is no longer ours.
-    Lost(&'a Taken),
+    Lost(&'a ClaimedJob),
     /// A job went back unfinished, because the worker stops.
-    HandedBack(&'a Taken),
+    HandedBack(&'a ClaimedJob),
     /// The server cannot be reached for now.
     Away {
         /// Why.
@@ -50,7 +50,7 @@ pub enum Note<'a> {
     /// The worker takes no more and waits for this many.
     Draining(usize),
     /// The end of a job could not be reported, and never will be.
-    NotReported(&'a Taken, &'a Error),
+    NotReported(&'a ClaimedJob, &'a Error),
 }
 
 /// How a worker stopped.
@@ -220,14 +220,14 @@ impl Shared {
             concurrency: self.concurrency,
             pid: std::process::id(),
         };
-        let beaten = self.ojs().heartbeat(&beat).await?;
+        let answer = self.ojs().heartbeat(&beat).await?;
         for (id, token) in &held {
-            if beaten.cancelled_jobs.contains(id) || !beaten.jobs_extended.contains(id) {
+            if answer.cancelled_jobs.contains(id) || !answer.jobs_extended.contains(id) {
                 self.active.cancel(id, token.as_deref(), Canceled::ByServer);
             }
         }
-        self.exchanges.store(beaten.exchange, Ordering::Relaxed);
-        self.directive.send_replace(match beaten.state.as_str() {
+        self.exchanges.store(answer.exchange, Ordering::Relaxed);
+        self.directive.send_replace(match answer.state.as_str() {
             "quiet" => Directive::Quiet,
             "terminate" => Directive::Terminate,
             _ => Directive::Running,
@@ -239,7 +239,7 @@ impl Shared {
     async fn take_jobs(
         self: &Arc<Self>,
         jobs: &mut JoinSet<()>,
-        taken: &mut mpsc::Receiver<Vec<Taken>>,
+        taken: &mut mpsc::Receiver<Vec<ClaimedJob>>,
         stop: impl Future<Output = ()>,
     ) -> Result<(), Error> {
         let mut directive = self.directive.subscribe();
@@ -314,7 +314,7 @@ impl Shared {
         }
     }
 
-    async fn fetch(&self, n_free: usize) -> Result<Vec<Taken>, Error> {
+    async fn fetch(&self, n_free: usize) -> Result<Vec<ClaimedJob>, Error> {
         let fetch = Fetch {
             worker_id: &self.id,
             queues: &self.queues,
@@ -326,13 +326,13 @@ impl Shared {
     }
 
     /// Begins a job that was taken, or lets it wait for a handler.
-    pub(super) fn begin(self: &Arc<Self>, job: Taken, jobs: &mut JoinSet<()>) {
+    pub(super) fn begin(self: &Arc<Self>, job: ClaimedJob, jobs: &mut JoinSet<()>) {
         self.room.take();
         self.begin_taken(job, jobs);
     }
 
     /// The same for a job that the room knows of.
-    fn begin_taken(self: &Arc<Self>, job: Taken, jobs: &mut JoinSet<()>) {
+    fn begin_taken(self: &Arc<Self>, job: ClaimedJob, jobs: &mut JoinSet<()>) {
         jobs.spawn(self.clone().work(Arc::new(job)));
     }
 
@@ -345,14 +345,14 @@ impl Shared {
     }
 
     /// Whatever goes wrong, the job is not held any longer than that: heartbeats about it would keep it from everybody else for ever.
-    async fn work(self: Arc<Self>, job: Arc<Taken>) {
+    async fn work(self: Arc<Self>, job: Arc<ClaimedJob>) {
         if let Err(panic) = catch(self.work_on(&job)).await {
             self.active.remove(&job);
             let _ = self.report_failure(&job, &panicked("worker", &*panic)).await;
         }
     }
 
-    async fn work_on(&self, job: &Arc<Taken>) {
+    async fn work_on(&self, job: &Arc<ClaimedJob>) {
         let place = self.room.place();
         if self.hand_back_others && self.handler(job).is_none() {
             let _ = self.hand_back(job).await;
@@ -403,7 +403,7 @@ impl Shared {
 
     /// Waits until a handler is free; `None` if the job is not ours any more by then. A job that was taken ahead goes back when it would
     /// have to wait long, or when nothing is begun any more.
-    async fn wait_for_handler(&self, job: &Taken, context: &Context) -> Option<SemaphorePermit<'_>> {
+    async fn wait_for_handler(&self, job: &ClaimedJob, context: &Context) -> Option<SemaphorePermit<'_>> {
         let mut stopping = self.stopping.subscribe();
         tokio::select! {
             biased;
@@ -422,7 +422,7 @@ impl Shared {
         None
     }
 
-    async fn succeeded(&self, job: &Taken, output: &Output) -> Result<Reported, Error> {
+    async fn succeeded(&self, job: &ClaimedJob, output: &Output) -> Result<Reported, Error> {
         match self.report_success(job, output).await {
             // The server does not want this result and never will: that is a failure, with its reason.
             Err(error) if error.api().is_some() || matches!(error, Error::File { .. } | Error::Usage(_)) => {
@@ -438,7 +438,7 @@ impl Shared {
         }
     }
 
-    async fn failed(&self, job: &Taken, failure: &Failure) -> Result<Reported, Error> {
+    async fn failed(&self, job: &ClaimedJob, failure: &Failure) -> Result<Reported, Error> {
         // Said once the server has heard it: of a job that it took back meanwhile, that is its end.
         let reported = self.report_failure(job, failure).await?;
         if reported == Reported::Heard {
@@ -449,13 +449,13 @@ impl Shared {
     }
 
     /// Runs the handler in a task of its own, so that its panic is not ours.
-    async fn run_handler(&self, job: &Arc<Taken>, context: &Context) -> Result<Output, Failure> {
+    async fn run_handler(&self, job: &Arc<ClaimedJob>, context: &Context) -> Result<Output, Failure> {
         let Some((_, handler)) = self.handlers.iter().find(|(pattern, _)| fits(pattern, &job.job_type))
         else {
             let failure = Failure::new(format!("no handler for jobs of type {:?}", job.job_type));
             return Err(Failure { code: "handler_not_found".to_owned(), ..failure });
         };
-        let mut running = Running(tokio::spawn(handler.run(Taken::clone(job), context.clone())));
+        let mut running = Running(tokio::spawn(handler.run(ClaimedJob::clone(job), context.clone())));
         let joined = tokio::select! {
             joined = &mut running.0 => joined,
             _ = context.canceled() => match timeout(self.grace, &mut running.0).await {
@@ -471,7 +471,7 @@ impl Shared {
         })
     }
 
-    fn handler(&self, job: &Taken) -> Option<&Arc<dyn Handler>> {
+    fn handler(&self, job: &ClaimedJob) -> Option<&Arc<dyn Handler>> {
         let fitting = self.handlers.iter().find(|(pattern, _)| fits(pattern, &job.job_type));
         fitting.map(|(_, handler)| handler)
     }

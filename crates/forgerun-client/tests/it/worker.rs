@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use forgerun_client::worker::{Canceled, Context, Failure, Output, Stopped, Taken};
+use forgerun_client::worker::{Canceled, ClaimedJob, Context, Failure, Output, Stopped};
 use forgerun_client::{Client, Error, Worker};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -60,7 +60,7 @@ fn client(server: &Foreign) -> Client {
     server.builder().build().unwrap()
 }
 
-async fn sum(job: Taken, _: Context) -> Result<Output, Failure> {
+async fn sum(job: ClaimedJob, _: Context) -> Result<Output, Failure> {
     let numbers: Vec<f64> = serde_json::from_str(job.input())?;
     Output::json(&numbers.iter().sum::<f64>())
 }
@@ -76,7 +76,7 @@ async fn each_job_goes_to_the_handler_of_its_type_and_its_end_is_reported() {
         .handler("math.sum", sum)
         .handler("math.panic", async |_, _| panic!("oh"))
         .handler("math.never", async |_, _| Err(Failure::new("no").never_again().detail("why", "so")))
-        .handler("math.*", async |_, _| Err(Failure::new("busy").please_again().class("Busy")))
+        .handler("math.*", async |_, _| Err(Failure::new("busy").retry().class("Busy")))
         .build()
         .unwrap();
     let stopped = work(&server, worker, 5).await;
@@ -122,7 +122,7 @@ async fn a_result_is_sent_as_it_was_printed_whatever_a_value_can_hold() {
     let jobs = printed.iter().enumerate().map(|(n, _)| job(&n.to_string(), "a")).collect();
     let server = server(jobs, &[]).await;
     let results = printed.map(str::to_owned);
-    let handler = move |job: Taken, _: Context| {
+    let handler = move |job: ClaimedJob, _: Context| {
         let result = results[job.id.parse::<usize>().unwrap()].clone();
         async move { Ok(Output::Json(serde_json::value::RawValue::from_string(result)?)) }
     };
@@ -222,7 +222,7 @@ async fn a_job_whose_meta_cannot_be_held_is_worked_on() {
     })
     .await;
     let worker = Worker::builder(client(&server))
-        .handler("*", async |job: Taken, _| Output::json(&job.meta))
+        .handler("*", async |job: ClaimedJob, _| Output::json(&job.meta))
         .build()
         .unwrap();
     assert_eq!(work(&server, worker, 1).await.succeeded, 1);
@@ -235,7 +235,7 @@ async fn a_result_of_any_size_is_sent_before_the_ack() {
     let path = folder.path().join("out.bin");
     std::fs::write(&path, vec![7; 300_000]).unwrap();
     let server = server(vec![job("1", "a"), job("big", "a")], &[]).await;
-    let handler = move |_: Taken, _: Context| {
+    let handler = move |_: ClaimedJob, _: Context| {
         let path = path.clone();
         async move {
             Ok(Output::File {
@@ -269,7 +269,7 @@ async fn a_job_that_is_not_extended_is_stopped_and_nothing_is_said_of_it() {
     let server = server(vec![job("gone", "a")], &["gone"]).await;
     let told = Arc::new(Notify::new());
     let tell = told.clone();
-    let handler = move |_: Taken, context: Context| {
+    let handler = move |_: ClaimedJob, context: Context| {
         let tell = tell.clone();
         async move {
             assert_eq!(context.canceled().await, Canceled::ByServer);
@@ -289,7 +289,7 @@ async fn a_worker_that_stops_hands_back_what_does_not_end() {
     let server = server(vec![job("1", "a")], &[]).await;
     let begun = Arc::new(Notify::new());
     let begin = begun.clone();
-    let handler = move |_: Taken, context: Context| {
+    let handler = move |_: ClaimedJob, context: Context| {
         let begin = begin.clone();
         async move {
             begin.notify_one();
@@ -411,7 +411,7 @@ async fn ends_go_out_together_in_requests_that_ask_for_more() {
     let first = (1..=4).map(|n| job(&n.to_string(), "a")).collect();
     let server = exchanging(first, job("5", "a"), 200).await;
     let barrier = Arc::new(tokio::sync::Barrier::new(4));
-    let handler = move |job: Taken, _: Context| {
+    let handler = move |job: ClaimedJob, _: Context| {
         let barrier = barrier.clone();
         async move {
             if job.id != "5" {

@@ -1,13 +1,13 @@
 //! The error catalog: every way a request or a job can go wrong, each exactly once.
 //!
-//! A [`Kind`] is what the rules decide; its [`CatalogEntry`] says what does not depend on who asks: the codes of the
-//! two vocabularies (`RFA_*` and Open Job Spec), the slug and title of its problem type, whether trying again
-//! can help, and where in the pipeline it happens. The rows are in `table.rs`, the closed Open Job Spec set
-//! in `ojs.rs`.
+//! A [`Kind`] is what the rules decide. Its [`CatalogEntry`] holds what is the same for every
+//! caller: the codes of the two vocabularies (`RFA_*` and Open Job Spec), slug and title of the
+//! problem type, whether a retry can help, and the pipeline stage. The rows are in `table.rs`, the
+//! closed Open Job Spec set in `ojs.rs`.
 //!
-//! Deliberately not here: HTTP statuses, gRPC codes and AMQP mechanisms. They differ from dialect to dialect,
-//! so each dialect maps the kind itself. Messages about one occurrence are not here either; `meaning` and
-//! `remedy` speak about the kind in general and are safe to show to anybody.
+//! Deliberately not here: HTTP statuses, gRPC codes and AMQP mechanisms. They differ by dialect, so
+//! each dialect maps the kind itself. Messages about one occurrence are not here either; `meaning`
+//! and `remedy` describe the kind in general and are safe to show to any caller.
 
 mod ojs;
 mod table;
@@ -15,67 +15,54 @@ mod table;
 pub use ojs::{Category, is_custom_code, ojs_category, ojs_retryable};
 pub use table::Kind;
 
-/// What is known about a [`Kind`] in every dialect.
+/// The entry of a [`Kind`], the same in every dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CatalogEntry {
-    /// The kind this row is about.
     pub kind: Kind,
-    /// Whether a request or a job goes wrong.
     pub level: ErrorLevel,
     /// The `RFA_*` code. Several kinds may share one.
     pub rfa: &'static str,
-    /// The canonical Open Job Spec code; `None` where that closed set has no word for the condition.
+    /// The canonical Open Job Spec code; `None` if the closed set has no code for the condition.
     pub ojs: Option<&'static str>,
     /// Last segment of the problem type's address. Kinds that share a slug share the title.
     pub slug: &'static str,
-    /// Title of the problem type.
     pub title: &'static str,
-    /// Whether the same thing, tried again later, can succeed: the request, or the job. Advice, never
-    /// permission: a manual retry is limited by the retry budget alone.
+    /// Whether a later retry of the request or job can succeed. This is advice, not permission: a
+    /// manual retry is limited by the retry budget alone.
     pub retryable: bool,
-    /// Where in the pipeline it happens; `None` if it has no place there or only the occurrence knows it.
+    /// Pipeline stage; `None` if the kind has no stage, or only the occurrence knows it.
     pub stage: Option<ProcessingStage>,
-    /// One sentence: what happened.
     pub meaning: &'static str,
-    /// One sentence: what the reader can do about it.
     pub remedy: &'static str,
 }
 
 impl CatalogEntry {
-    /// The code to use where Open Job Spec rules: the canonical one, else the `RFA_*` code, which is a legal
-    /// custom code there.
+    /// The Open Job Spec code: the canonical one, else the `RFA_*` code, which is a legal custom
+    /// code.
     pub fn ojs_or_custom(&self) -> &'static str {
         self.ojs.unwrap_or(self.rfa)
     }
 }
 
-/// Who is told about an error: the sender of a request, or the owner of a job.
+/// Who receives the error: the sender of a request, or the owner of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ErrorLevel {
-    /// The request was refused or could not be served; nothing of it was done.
+    /// The request was refused or could not be served. Nothing was done.
     Request,
-    /// An accepted job did not end well; reading about it still succeeds.
+    /// An accepted job failed. Reading about it still succeeds.
     Job,
 }
 
-/// A place in the pipeline, the `processingStage` of a problem.
+/// A pipeline stage, the `processingStage` of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProcessingStage {
-    /// The input is checked.
     Validation,
-    /// The caller's rights are checked.
     Authorization,
-    /// The job is put into a queue or waits there.
     Queuing,
-    /// The job runs.
     Processing,
-    /// A document is rendered.
     Rendering,
-    /// A format is converted into another.
     Conversion,
-    /// Something is written to or read from the store.
     Storage,
-    /// The outcome is brought to a receiver.
     Delivery,
 }
 
@@ -106,14 +93,13 @@ impl ProcessingStage {
         }
     }
 
-    /// The stage spelled `text`, if there is one.
     pub fn parse(text: &str) -> Option<ProcessingStage> {
         ProcessingStage::ALL.iter().copied().find(|stage| stage.as_str() == text)
     }
 }
 
 impl Kind {
-    /// The kind called `name`, the inverse of [`Kind::name`]; `None` for a name this version does not know.
+    /// The inverse of [`Kind::name`]; `None` for a name this version does not know.
     pub fn from_name(name: &str) -> Option<Kind> {
         Kind::ALL.iter().copied().find(|kind| kind.name() == name)
     }

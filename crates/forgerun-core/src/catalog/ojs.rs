@@ -1,30 +1,25 @@
 //! The closed set of Open Job Spec error codes, and the rule for codes outside it.
 //!
-//! The four handler signals (`ACK`, `RETRY`, `DISCARD`, `DEAD_LETTER`) are words between worker and server,
-//! not errors, and therefore not in the set.
+//! The four handler signals (`ACK`, `RETRY`, `DISCARD`, `DEAD_LETTER`) are exchanged between worker
+//! and server. They are not errors and therefore not in the set.
 
 use Category::{Auth, Backend, Conflict, Execution, Resource, Validation};
 
 /// The six groups of Open Job Spec error codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Category {
-    /// The input must be corrected first.
     Validation,
-    /// Something that exists already stands in the way.
     Conflict,
-    /// Credentials or rights are missing.
     Auth,
-    /// A limit or the state of a queue or other resource.
     Resource,
-    /// The run of a job went wrong.
     Execution,
-    /// The server or something it needs failed.
     Backend,
 }
 
 impl Category {
-    /// Whether errors of this group are worth another try; `None` where each code has its own answer
-    /// ([`ojs_retryable`]), which for [`Category::Execution`] the retry policy of the job may overrule.
+    /// Whether errors of this group are worth a retry; `None` if each code has its own default
+    /// ([`ojs_retryable`]). The retry policy of the job may overrule it for
+    /// [`Category::Execution`].
     pub fn default_retryable(self) -> Option<bool> {
         match self {
             Validation | Conflict | Auth => Some(false),
@@ -39,17 +34,17 @@ pub fn ojs_category(code: &str) -> Option<Category> {
     CODES.iter().find(|row| row.0 == code).map(|row| row.1)
 }
 
-/// Whether an error with this canonical code is retryable when nothing else is said; `None` if `code` is not
-/// canonical, in which case only an explicit `retryable: true` may lead to a retry.
+/// Whether an error with this canonical code is retryable by default; `None` if `code` is not
+/// canonical: then only an explicit `retryable: true` may lead to a retry.
 pub fn ojs_retryable(code: &str) -> Option<bool> {
     CODES.iter().find(|row| row.0 == code).map(|row| row.2)
 }
 
-/// Whether `code` may be used for a condition the closed set has no word for: `{NAMESPACE}_{CODE}` in
-/// capitals, digits and single underscores, the namespace 2 to 30 characters without underscore.
+/// Whether `code` is a legal custom code: `{NAMESPACE}_{CODE}` in capitals, digits and single
+/// underscores, the namespace 2 to 30 characters without underscore.
 ///
-/// Many canonical codes have this form too, so neither they nor `DEAD_LETTER` count as custom; the namespace
-/// must not be `OJS` nor itself a canonical code (`UNAUTHENTICATED`).
+/// Many canonical codes have this form too, so neither they nor `DEAD_LETTER` count as custom. The
+/// namespace must not be `OJS` or a canonical code (`UNAUTHENTICATED`).
 pub fn is_custom_code(code: &str) -> bool {
     let Some((namespace, rest)) = code.split_once('_') else {
         return false;

@@ -1,5 +1,6 @@
-//! The rows of the catalog. One row makes the variant of [`Kind`], its name and its [`CatalogEntry`], so that they
-//! cannot drift apart; the doc comment of a row is also the `meaning` shown to users.
+//! The rows of the catalog. One row makes the variant of [`Kind`], its name and its
+//! [`CatalogEntry`], so that they cannot drift apart; the doc comment of a row is also the
+//! `meaning` shown to users.
 
 use super::ProcessingStage::{Authorization, Processing, Queuing, Storage, Validation};
 use super::{CatalogEntry, ErrorLevel};
@@ -47,7 +48,8 @@ macro_rules! catalog {
                 title: $title,
                 retryable: $retryable,
                 stage: $stage,
-                // Each line of a doc comment starts with the space that joins it to the line before.
+                // Each line of a doc comment starts with the space that joins it to the line
+                // before.
                 meaning: concat!($($meaning),+).trim_ascii(),
                 remedy: $remedy,
             },)+)+
@@ -57,8 +59,8 @@ macro_rules! catalog {
 
 catalog! {
     Request {
-        /// The request cannot be read: its JSON is broken, a required member is missing, or a value has the
-        /// wrong type or format.
+        /// The request cannot be read: its JSON is broken, a required member is missing, or a value
+        /// has the wrong type or format.
         MalformedRequest {
             rfa: "RFA_REQUEST_MALFORMED", ojs: Some("INVALID_PAYLOAD"),
             slug: "malformed-request", title: "Malformed Request",
@@ -100,7 +102,8 @@ catalog! {
             stage: None, retryable: false,
             remedy: "Ask for a range within the size that Content-Range tells, or for the whole.",
         }
-        /// The request names a version with If-Match, and what it would change has another one or none.
+        /// The request names a version with If-Match, and what it would change has another one or
+        /// none.
         PreconditionFailed {
             rfa: "RFA_REQUEST_PRECONDITION_FAILED", ojs: None,
             slug: "precondition-failed", title: "Precondition Failed",
@@ -114,7 +117,8 @@ catalog! {
             stage: Some(Validation), retryable: false,
             remedy: "Make the body smaller or split it into several requests.",
         }
-        /// The request as a whole is small enough, but the payload of the job exceeds its own limit.
+        /// The request as a whole is small enough, but the payload of the job exceeds its own
+        /// limit.
         JobPayloadTooLarge {
             rfa: "RFA_JOB_VALIDATION_FAILED", ojs: Some("PAYLOAD_TOO_LARGE"),
             slug: "job-payload-too-large", title: "Job Payload Too Large",
@@ -345,7 +349,8 @@ catalog! {
             stage: None, retryable: false,
             remedy: "List the schedules and choose one of them.",
         }
-        /// There is no worker with this id: it never gave a sign of life, or has been silent for too long.
+        /// There is no worker with this id: it never gave a sign of life, or has been silent for
+        /// too long.
         WorkerNotFound {
             rfa: "RFA_JOB_NOT_FOUND", ojs: Some("NOT_FOUND"),
             slug: "worker-not-found", title: "Worker not found",
@@ -480,8 +485,8 @@ catalog! {
         }
     }
 
-    // `Cancelled` has the stage the job had reached, every item of `BatchPartial` its own stage and advice:
-    // only the occurrence knows them.
+    // `Cancelled` has the stage the job had reached, every item of `BatchPartial` its own stage and
+    // advice: only the occurrence knows them.
     Job {
         /// The job ran and failed, and would most likely fail again.
         HandlerError {

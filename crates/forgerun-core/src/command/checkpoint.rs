@@ -1,35 +1,32 @@
-//! What can be asked about a checkpoint.
+//! Commands about checkpoints.
 
 use alloc::vec::Vec;
 
-use super::{Held, Owned};
+use super::{HeldJob, Owned};
 
-/// Saves or deletes the checkpoint of a job. OJS asks workers for no proof that they hold it, so [`Holder::Anyone`](super::Holder::Anyone) may;
-/// who gives one is refused if it is of a lease that was lost.
+/// Saves or deletes the checkpoint of a job. OJS asks workers for no proof, so
+/// [`LeaseProof::Anyone`](super::LeaseProof::Anyone) is accepted; a given proof is refused if its
+/// lease was lost.
 #[derive(Clone, Debug)]
 pub enum CheckpointCommand {
-    /// Replace it; refused once the job has ended.
+    /// Replace the checkpoint; refused once the job has ended.
     Save {
-        /// Which job, and who asks.
-        held: Held,
-        /// What to save.
+        held: HeldJob,
         state: Vec<u8>,
-        /// What to keep with it: a JSON object, or nothing.
+        /// Notes to store with it: a JSON object, or empty.
         notes: Vec<u8>,
     },
-    /// Delete it, if there is one. The last holder may after the end of the job too.
-    Delete(Held),
+    /// Delete the checkpoint, if there is one. The last holder may do so after the job's end too.
+    Delete(HeldJob),
 }
 
 impl CheckpointCommand {
-    /// Which job, and who asks.
     pub fn owned(&self) -> Owned {
         let held = self.held();
         Owned { job: held.job, client: held.client }
     }
 
-    /// The same, with the proof.
-    pub const fn held(&self) -> &Held {
+    pub const fn held(&self) -> &HeldJob {
         match self {
             CheckpointCommand::Save { held, .. } | CheckpointCommand::Delete(held) => held,
         }

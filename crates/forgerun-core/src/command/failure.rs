@@ -1,4 +1,4 @@
-//! What can be asked about failures.
+//! Commands about failure groups.
 
 use alloc::collections::BTreeSet;
 use alloc::string::String;
@@ -6,22 +6,20 @@ use alloc::vec::Vec;
 
 use crate::failure::FailureId;
 
-/// Something about groups of failures.
 #[derive(Clone, Debug)]
 pub enum FailureCommand {
-    /// Adds what batches counted to their groups.
+    /// Adds the failures that batches counted to their groups.
     Fold(FailuresDue),
-    /// Forgets those of these groups whose time is over, or for which there is no room.
+    /// Forgets those of these groups that expired or exceed the bound.
     Forget(Vec<FailureId>),
 }
 
-/// What is due about failures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailuresDue {
-    /// The keys of records of batches that are not added to their groups yet.
+    /// Keys of the batch records that are not added to their groups yet.
     pub batches: Vec<String>,
-    /// The groups they are to be added to.
+    /// The groups that these batches belong to.
     pub groups: BTreeSet<FailureId>,
-    /// Groups whose time is over.
+    /// Groups that expired.
     pub over: Vec<FailureId>,
 }

@@ -1,27 +1,26 @@
-//! What can be asked about a queue.
+//! Commands about queues.
 
 use crate::pace::QueueRate;
 use crate::queue::QueueId;
 
-/// Sets something for a queue. Without an owner it is the operator who asks, and all queues of that name are meant.
+/// Changes the settings of a queue. Without an owner they are the operator's and apply to all
+/// queues of that name.
 #[derive(Clone, Debug)]
 pub struct QueueCommand {
-    /// Which queue.
     pub queue: QueueId,
-    /// What changes.
     pub change: QueueChange,
 }
 
-/// What changes about a queue; `None` leaves a thing as it is.
+/// Changed settings of a queue; `None` keeps a setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueChange {
-    /// `true` stops handing out jobs, `false` resumes. What another set is not touched: a queue that its operator paused stays
-    /// paused whatever its owner says.
+    /// `true` stops handing out jobs, `false` resumes. Each party sets its own pause: a queue that
+    /// the operator paused stays paused whatever its owner sets.
     pub paused: Option<bool>,
-    /// Refuse new jobs while so many wait; `Some(None)` lifts the bound.
+    /// Refuse new jobs while this many wait; `Some(None)` removes the bound.
     pub waiting_max: Option<Option<u64>>,
-    /// Hand out nothing while workers hold so many; `Some(None)` lifts the bound.
+    /// Hand out nothing while workers hold this many; `Some(None)` removes the bound.
     pub active_max: Option<Option<u64>>,
-    /// Hand out jobs no faster; `Some(None)` lifts the bound.
+    /// Hand out jobs no faster than this; `Some(None)` removes the bound.
     pub rate: Option<Option<QueueRate>>,
 }

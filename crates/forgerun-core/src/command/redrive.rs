@@ -1,51 +1,44 @@
-//! What can be asked about redrives.
+//! Commands about redrives.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Held, Submit};
+use super::{HeldJob, Submit};
 use crate::failure::FailureId;
 use crate::id::{ExecutionId, JobId};
 use crate::redrive::Redrive;
 
-/// Something about redrives.
 #[derive(Clone, Debug)]
 pub enum RedriveCommand {
-    /// Begin one, unless one of the same group is under way.
+    /// Begin a redrive, unless one of the same group is running.
     Begin {
-        /// As it begins. Its job is the one of `submit`.
+        /// The redrive in its initial state. Its job is the one of `submit`.
         redrive: Box<Redrive>,
-        /// Its own job.
         submit: Box<Submit>,
-        /// The job of the redrive of the same group that was there before, as the asker saw it: it must have ended.
+        /// Job of the previous redrive of the group, as the caller saw it. It must have ended.
         before: Option<JobId>,
     },
-    /// Take a step: what is told of it is written in the same transaction.
+    /// Run one step; its report is written in the same transaction.
     Step(RedriveStep),
 }
 
-/// A step of a redrive.
 #[derive(Clone, Debug)]
 pub struct RedriveStep {
-    /// Its own job, and the proof that the asker holds it.
-    pub held: Held,
-    /// Of which group.
+    /// The job of the redrive, and the proof that the caller holds it.
+    pub held: HeldJob,
     pub failure: FailureId,
-    /// The jobs that are tried again.
+    /// Jobs to retry.
     pub targets: Vec<RedriveTarget>,
-    /// How many more of those redriven before have failed again.
+    /// How many more of the jobs redriven before have failed again.
     pub failed_again: u64,
-    /// Those redriven before that have not ended.
+    /// Jobs redriven before that have not ended.
     pub watched: Vec<(JobId, ExecutionId)>,
 }
 
-/// A job that is tried again.
 #[derive(Clone, Copy, Debug)]
 pub struct RedriveTarget {
-    /// Which job.
     pub job: JobId,
-    /// The execution that failed: if another one is under way by then, the job is passed over.
+    /// The execution that failed. If another one runs by now, the job is skipped.
     pub failed: ExecutionId,
-    /// The id of the new execution.
     pub next: ExecutionId,
 }

@@ -1,4 +1,4 @@
-//! Why the core does not do what it is asked.
+//! Refusals: why the core does not carry out a command.
 
 use crate::catalog::Kind;
 use crate::id::{JobId, WebhookId};
@@ -6,117 +6,96 @@ use crate::job::Name;
 use crate::state::State;
 use crate::workflow::BadWorkflow;
 
-/// Why the core does not do what it is asked. The caller's affair, never the world's.
+/// Why a command was refused. Always caused by the caller, never by the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no such job.
     NotFound,
-    /// The job is another client's.
+    /// The job belongs to another client.
     Foreign,
-    /// There is no such client.
     ClientNotFound,
-    /// There is no such key.
     KeyNotFound,
-    /// The client has had a key before: the next one needs it.
+    /// The client has had a key before; creating the next one needs it.
     KeyNeeded,
-    /// There is no good key to renew.
+    /// There is no valid key to renew.
     NoKeyToRenew,
-    /// The key that was shown has expired, and cannot be renewed any more: too long ago, or the client has a good one.
+    /// The key has expired and can no longer be renewed: the grace period is over, or the client
+    /// has a valid key.
     KeyExpired,
-    /// The job is not in a state for this.
+    /// The command is not possible in this state.
     WrongState(State),
-    /// The job has ended well or badly.
+    /// The job has ended.
     AlreadyCompleted(State),
-    /// The job was cancelled.
     AlreadyCanceled,
     /// The worker does not hold the job, or no longer.
     LeaseLost,
-    /// The job has another number of items; none if it is no batch.
+    /// The report has the wrong number of items.
     WrongItems {
-        /// How many it has.
         expected: u32,
     },
-    /// The job has failed, but is no dead letter.
+    /// The job has failed, but is not a dead letter.
     NoDeadLetter,
-    /// No retry is left.
     RetryLimitReached {
-        /// Attempts used.
         attempts: u32,
     },
-    /// The idempotency key was used for another request.
+    /// The idempotency key was used for a different request.
     IdempotencyConflict(JobId),
-    /// The time that a new job asks for is over.
+    /// The requested time of a new job has passed.
     TooLate,
-    /// One submission has more jobs than it may.
     TooManyJobs,
-    /// The id or the unique key is taken.
+    /// Another job has the id or the unique key.
     Duplicate {
-        /// By this job.
         existing: JobId,
-        /// Which stands here.
         state: State,
-        /// The job of the submission that wants it, by its place, from 0.
+        /// Position of the refused job in the submission, from 0.
         index: usize,
     },
     /// Another job of the same submission has the id or the unique key.
     DuplicateWithin {
-        /// The later of the two, by its place, from 0.
+        /// Position of the later of the two, from 0.
         index: usize,
     },
-    /// The queue holds as many jobs as it may.
     QueueFull {
-        /// Which queue.
         queue: Name,
-        /// How many wait in it.
+        /// How many jobs wait in the queue.
         waiting: u64,
-        /// How many may.
         max: u64,
     },
-    /// The queue is paused.
     QueuePaused {
-        /// Which queue.
         queue: Name,
     },
-    /// A redrive of the group is under way: this job.
+    /// A redrive of the group is running: this job.
     RedriveRunning(JobId),
-    /// There is no such schedule.
     ScheduleNotFound,
-    /// The schedule was changed since the caller looked at it.
+    /// The schedule was changed since the caller read it.
     ScheduleChanged,
-    /// The client has as many schedules as it may.
     TooManySchedules,
-    /// There is no such schema.
     SchemaNotFound,
-    /// There is a schema of this type and version, or with this address.
+    /// A schema of this type and version, or with this address, exists.
     SchemaExists,
-    /// The client has as many schemas as it may.
     TooManySchemas,
-    /// The steps make no workflow.
+    /// The steps do not form a valid workflow.
     BadWorkflow(BadWorkflow),
-    /// The workflow cannot go on from this step: the steps that it waits for did not end as it needs.
+    /// The workflow cannot continue from this step: the steps it depends on did not end as
+    /// required.
     StepNotReady,
-    /// There is no such worker.
     WorkerNotFound,
-    /// Another node sends for the sink.
+    /// Another node holds the sink.
     SinkHeld,
-    /// There is no such webhook.
     WebhookNotFound,
-    /// The webhook was changed since the caller looked at it.
+    /// The webhook was changed since the caller read it.
     WebhookChanged,
     /// The client has a webhook with this URL: this one.
     WebhookExists(WebhookId),
-    /// The client has as many webhooks as it may.
     TooManyWebhooks,
-    /// Nothing is sent to the webhook while it is disabled.
+    /// The webhook is disabled, so nothing is sent to it.
     WebhookDisabled,
-    /// There is no such delivery.
     DeliveryNotFound,
-    /// The delivery is another courier's by now.
+    /// Another courier has claimed the delivery since.
     DeliveryLost,
 }
 
 impl Refusal {
-    /// The catalog's word for it.
+    /// The catalog entry for it.
     pub const fn kind(&self) -> Kind {
         match self {
             Refusal::NotFound | Refusal::SchemaNotFound => Kind::JobNotFound,

@@ -1,4 +1,4 @@
-//! What can be asked about a schedule.
+//! Commands about schedules.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -7,27 +7,24 @@ use crate::id::JobId;
 use crate::schedule::{Schedule, ScheduleId};
 use crate::time::Time;
 
-/// Registers, pauses, resumes, triggers or deletes a schedule; or deals with ticks that are due.
 #[derive(Clone, Debug)]
 pub enum ScheduleCommand {
     /// Register a schedule, or change the one of that name.
     Put(Box<PutSchedule>),
-    /// Make no more jobs.
     Pause(ScheduleId),
-    /// Make jobs again, from the next tick on.
+    /// Make jobs again, starting with the next tick.
     Resume(Box<ResumeSchedule>),
-    /// Make a job now, whatever the time.
     Trigger(Box<Trigger>),
-    /// Forget it. Jobs that it made stay.
+    /// Delete it. Jobs that it made stay.
     Delete(ScheduleId),
-    /// Deal with ticks that are due.
+    /// Process ticks that are due.
     Fire(Box<Firing>),
-    /// Look at ticks that are due later: whoever asks cannot read when the schedule ticks. One that has changed meanwhile is left alone.
+    /// Check due ticks again later, because the timetable cannot be read now. Skipped if the
+    /// schedule has changed since.
     PutOff(Box<Schedule>),
 }
 
 impl ScheduleCommand {
-    /// Which schedule is meant.
     pub fn id(&self) -> &ScheduleId {
         match self {
             ScheduleCommand::Put(put) => &put.schedule.id,
@@ -40,55 +37,48 @@ impl ScheduleCommand {
     }
 }
 
-/// A schedule as it shall be.
 #[derive(Clone, Debug)]
 pub struct PutSchedule {
-    /// What its owner says about it, and its next tick.
+    /// The owner's settings, and the next tick.
     pub schedule: Schedule,
-    /// Whether it makes jobs; `None` leaves it as it was, and begins with yes.
+    /// Whether it makes jobs; `None` keeps the setting, and means yes for a new schedule.
     pub enabled: Option<bool>,
 }
 
-/// A schedule that shall make jobs again.
 #[derive(Clone, Debug)]
 pub struct ResumeSchedule {
-    /// As it was when the next tick was found. One that ticks otherwise by now is refused.
+    /// The schedule for which the next tick was computed. Refused if its timetable has changed
+    /// since.
     pub seen: Schedule,
-    /// The next tick.
     pub next: Option<Time>,
 }
 
-/// A job that is wanted now.
+/// Make a job now.
 #[derive(Clone, Debug)]
 pub struct Trigger {
-    /// The schedule. One whose job was changed meanwhile is refused.
+    /// The schedule. Refused if its job was changed since.
     pub seen: Schedule,
-    /// The id of the job.
     pub job: JobId,
-    /// Refuse when the queue holds as many jobs.
+    /// Refuse if the queue holds this many jobs.
     pub queue_max: Option<u64>,
 }
 
-/// Ticks that are due.
 #[derive(Clone, Debug)]
 pub struct Firing {
-    /// The schedule when its ticks were found. One that has changed meanwhile is left alone.
+    /// The schedule for which the ticks were computed. Skipped if it has changed since.
     pub seen: Schedule,
-    /// The newest ticks that are due, oldest first; at most [`CATCH_UP_MAX`](crate::limits::CATCH_UP_MAX).
+    /// The newest due ticks, oldest first; at most [`CATCH_UP_MAX`](crate::limits::CATCH_UP_MAX).
     pub ticks: Vec<DueTick>,
-    /// Older ticks that are due and are not among these, as far as they were counted.
+    /// Older due ticks that are not among these, as far as they were counted.
     pub n_older: u64,
-    /// The first tick that is not due; `None` if there is none any more.
+    /// The first tick that is not due; `None` if there is no further tick.
     pub next: Option<Time>,
-    /// Put the tick off when the queue holds as many jobs.
+    /// Put the tick off if the queue holds this many jobs.
     pub queue_max: Option<u64>,
 }
 
-/// A tick, and the id of its job.
 #[derive(Clone, Copy, Debug)]
 pub struct DueTick {
-    /// The tick.
     pub at: Time,
-    /// The id of the job, should it make one.
     pub job: JobId,
 }

@@ -1,4 +1,4 @@
-//! What a node says about a sink.
+//! Commands about sinks.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -7,19 +7,17 @@ use crate::job::Name;
 use crate::sink::{SinkPosition, SinkTotals};
 use crate::time::Time;
 
-/// Something about a sink.
 #[derive(Clone, Debug)]
 pub enum SinkCommand {
-    /// A node wants to send. Refused while another one holds the sink.
+    /// A node asks for the sink. Refused while another node holds it.
     Take(SinkTake),
-    /// The holder says how far it is, and goes on holding it.
+    /// The holder reports its position and keeps the sink.
     Report(SinkReport),
-    /// The holder stops: another may take over at once.
+    /// The holder stops: another node may take over at once.
     Leave(SinkReport),
 }
 
 impl SinkCommand {
-    /// The sink it is about.
     pub const fn sink(&self) -> &Name {
         match self {
             SinkCommand::Take(take) => &take.sink,
@@ -28,38 +26,35 @@ impl SinkCommand {
     }
 }
 
-/// A node wants to send.
 #[derive(Clone, Debug)]
 pub struct SinkTake {
-    /// Which sink.
     pub sink: Name,
-    /// What it is: `kafka`, `nats`, `amqp`.
+    /// `kafka`, `nats` or `amqp`.
     pub kind: String,
-    /// The node: another name with every start of a process.
+    /// The node's name, different with every process start.
     pub node: Name,
-    /// How long it is held without a word.
+    /// Lease: how long the node holds the sink without a report.
     pub lease: Duration,
-    /// Where a sink begins that is used for the first time.
+    /// Start position of a sink that is used for the first time.
     pub begin: SinkPosition,
-    /// Do not wait for a lease to end: whoever held it is known to be gone.
+    /// Do not wait for the lease to end: its holder is known to be gone.
     pub at_once: bool,
 }
 
-/// The holder says how far it is.
 #[derive(Clone, Debug)]
 pub struct SinkReport {
-    /// Which sink.
     pub sink: Name,
-    /// The fence that it got when it took the sink.
+    /// Fencing token from when the node took the sink.
     pub fence: u64,
-    /// How long it is held from now on without a word.
+    /// New lease, counted from now.
     pub lease: Duration,
-    /// Everything up to here is through: confirmed by the broker, or to be passed over.
+    /// Everything up to here was confirmed by the broker, or is to be skipped.
     pub position: SinkPosition,
-    /// How many events went where, in all: not since the last report, which may have been written although nobody heard of it.
+    /// Totals since the beginning. Not deltas: a report may have been written although its answer
+    /// was lost.
     pub totals: SinkTotals,
-    /// When the broker last confirmed anything.
+    /// Last confirmation of the broker.
     pub sent_at: Option<Time>,
-    /// Why nothing goes out: since when, and what was said last.
+    /// Why nothing is sent: since when, and the last error.
     pub trouble: Option<(Time, String)>,
 }

@@ -1,4 +1,4 @@
-//! What can be asked about webhooks, about what is sent to them, and about the keys it is signed with.
+//! Commands about webhooks, deliveries and signing keys.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -11,44 +11,34 @@ use crate::id::{ClientId, DeliveryId, WebhookId};
 use crate::time::Time;
 use crate::webhook::{Envelope, Events, SigningKey, Webhook};
 
-/// Something about a registered webhook.
 #[derive(Clone, Debug)]
 pub enum WebhookCommand {
-    /// A new one.
     Register(Webhook),
-    /// Other settings.
     Update {
-        /// Which, and who asks.
         webhook: OwnedWebhook,
-        /// What changes.
         change: WebhookChange,
     },
-    /// Another secret.
     Rotate {
-        /// Which, and who asks.
         webhook: OwnedWebhook,
-        /// The secret from now on.
         secret: Vec<u8>,
-        /// Until when deliveries are signed with the one before too.
+        /// Until then deliveries are also signed with the previous secret.
         previous_until: Time,
     },
-    /// No webhook any more. What is still to be sent to it is given up.
+    /// Delete the webhook. Its open deliveries are given up.
     Delete(OwnedWebhook),
-    /// Send it something to look at.
+    /// Send a test delivery.
     Test(OwnedWebhook),
-    /// Send again what was given up, oldest first, at most [`limits::REDELIVER_MAX`] deliveries.
+    /// Resend deliveries that were given up, oldest first, at most [`limits::REDELIVER_MAX`].
     ///
     /// [`limits::REDELIVER_MAX`]: crate::limits::REDELIVER_MAX
     RedeliverFailed {
-        /// Which, and who asks.
         webhook: OwnedWebhook,
-        /// What was given up at this moment or later.
+        /// Resend what was given up at this moment or later.
         since: Time,
     },
 }
 
 impl WebhookCommand {
-    /// The webhook it is about, and who asks.
     pub const fn webhook(&self) -> OwnedWebhook {
         match self {
             WebhookCommand::Register(webhook) => OwnedWebhook::new(webhook.id, webhook.client),
@@ -61,128 +51,102 @@ impl WebhookCommand {
     }
 }
 
-/// A webhook, and who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnedWebhook {
-    /// Which webhook.
     pub webhook: WebhookId,
-    /// The asking client.
     pub client: ClientId,
-    /// Only if it still has this [`Webhook::revision`]; `None` for any.
+    /// Only if the webhook still has this [`Webhook::revision`]; `None` for any.
     pub revision: Option<Time>,
 }
 
 impl OwnedWebhook {
-    /// A webhook, whatever its revision.
     pub const fn new(webhook: WebhookId, client: ClientId) -> OwnedWebhook {
         OwnedWebhook { webhook, client, revision: None }
     }
 }
 
-/// What changes about a webhook; `None` leaves a setting as it is.
+/// Changed settings of a webhook; `None` keeps a setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WebhookChange {
-    /// Another place.
     pub url: Option<String>,
-    /// Other events.
     pub events: Option<Events>,
-    /// Another envelope.
     pub envelope: Option<Envelope>,
-    /// Another description, or none.
+    /// `Some(None)` removes the description.
     pub description: Option<Option<String>>,
-    /// Whether anything is sent to it. Enabled again, it begins with good health.
+    /// Whether deliveries are sent. Enabling a webhook resets its health.
     pub enabled: Option<bool>,
 }
 
-/// Something about deliveries.
 #[derive(Clone, Debug)]
 pub enum DeliveryCommand {
-    /// A courier wants deliveries that are due.
-    Take(Take),
-    /// A courier tells what became of one.
+    /// A courier claims due deliveries.
+    Take(DeliveryClaim),
+    /// A courier reports the result of an attempt.
     Settle(Box<Settle>),
-    /// Send it again, though it was delivered or given up; or now, though it waits.
-    Redeliver {
-        /// Which delivery.
-        delivery: DeliveryId,
-        /// The asking client.
-        client: ClientId,
-    },
+    /// Send again, although delivered or given up; or now, although it waits.
+    Redeliver { delivery: DeliveryId, client: ClientId },
 }
 
-/// A courier wants deliveries that are due.
+/// A courier claims due deliveries.
 #[derive(Clone, Debug)]
-pub struct Take {
-    /// At most so many, those put off included.
+pub struct DeliveryClaim {
+    /// At most this many, those put off included.
     pub limit: usize,
-    /// They may be taken by others after this long.
+    /// Lease: after this long other couriers may claim them.
     pub lease: Duration,
-    /// Endpoints that the courier does not want to call before a moment. What is due for them is put off until then.
+    /// Endpoints that the courier does not call before a moment. Deliveries to them are put off
+    /// until then.
     pub closed: BTreeMap<Endpoint, Time>,
 }
 
-/// What became of a delivery.
 #[derive(Clone, Debug)]
 pub struct Settle {
-    /// Which delivery.
     pub delivery: DeliveryId,
-    /// Whose it is.
     pub client: ClientId,
-    /// The chain it is in.
     pub chain: Option<Chain>,
-    /// What the courier was given when it took it.
+    /// Fencing token from the claim.
     pub fence: u32,
-    /// How it went.
     pub sent: SendResult,
-    /// What to do about failures.
     pub policy: DeliveryPolicy,
-    /// The webhook on whose health this has a bearing.
+    /// The webhook whose health the result affects.
     pub health_of: Option<WebhookId>,
 }
 
-/// How an attempt went.
 #[derive(Clone, Debug)]
 pub enum SendResult {
-    /// The endpoint has it.
     Delivered(DeliveryAttempt),
-    /// It did not work; try again.
+    /// The attempt failed; retry.
     Failed {
-        /// What happened.
         attempt: DeliveryAttempt,
-        /// How long the endpoint asked to be left alone.
+        /// How long the endpoint asked not to be called.
         retry_after: Option<Duration>,
     },
-    /// The endpoint said that it is gone for good.
+    /// The endpoint is gone for good.
     Gone(DeliveryAttempt),
-    /// It was not sent: there is no use in it.
+    /// Not sent, and never will be.
     Dropped(DeliveryFailure),
-    /// It was not sent, and does not count as an attempt: another time.
+    /// Not sent, and not counted as an attempt. Try again at this moment.
     PutOff(Time),
 }
 
-/// Something about the keys that deliveries are signed with.
 #[derive(Clone, Debug)]
 pub enum SigningCommand {
-    /// A first key, unless there is one.
     Ensure(SigningKey),
-    /// A new key; nothing is signed with those before it from `retire_at` on.
+    /// A new key. The older ones sign nothing from `retire_at` on.
     Rotate {
-        /// The new key.
         key: SigningKey,
-        /// When the others end.
         retire_at: Time,
     },
 }
 
-/// What a courier got.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct ClaimedDeliveries {
     /// The longest due first.
     pub deliveries: Vec<Delivery>,
-    /// The webhooks among their endpoints, where they still exist.
+    /// The webhooks that the deliveries go to, as far as they still exist.
     pub webhooks: Vec<Webhook>,
-    /// How many were due and put off, since their endpoint is closed.
+    /// How many were due but put off, because their endpoint is closed.
     pub n_put_off: usize,
-    /// There may be more: asking again at once is worth it.
+    /// More may be due: claim again at once.
     pub more: bool,
 }

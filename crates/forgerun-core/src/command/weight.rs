@@ -1,12 +1,12 @@
-//! How much of a transaction a command takes.
+//! How much of a transaction a command uses.
 
 use super::{Command, Content, Output, Submit};
 use crate::job::Input;
 use crate::limits::{WEIGHED_BYTES, WORKFLOW_WEIGHT};
 
 impl Command {
-    /// How many jobs it may write, about; bytes that come along count as jobs, too. Whoever gathers commands for a transaction goes by this, so that
-    /// a few large ones do not keep everybody else waiting.
+    /// Roughly how many jobs the command may write; bytes count as jobs, too. Limits the size of
+    /// batches, so that a few large commands do not delay all others.
     pub fn weight(&self) -> usize {
         match self {
             Command::Submit(submit) => of_jobs(submit),

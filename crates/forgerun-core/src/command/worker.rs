@@ -1,70 +1,61 @@
-//! What workers outside say of themselves, and what they are told.
+//! Commands about external workers: heartbeats, directives, losses.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::Holder;
+use super::LeaseProof;
 use crate::id::JobId;
 use crate::worker::{Worker, WorkerFacts, WorkerId, WorkerState};
 
-/// Something about a worker outside.
 #[derive(Clone, Debug)]
 pub enum WorkerCommand {
-    /// It is alive.
-    Beat(Beat),
-    /// It shall take no more work, or end, or go on.
+    Heartbeat(Heartbeat),
+    /// Directs the worker to stop fetching, to terminate, or to go on.
     Direct {
-        /// Which worker.
         worker: WorkerId,
-        /// What it is told with its next heartbeat.
+        /// The directive, delivered with the next heartbeat.
         to: WorkerState,
     },
-    /// It is gone: what it holds is taken back.
+    /// The worker is gone: its jobs are taken back.
     Lost(WorkerLost),
 }
 
 impl WorkerCommand {
-    /// The worker it is about.
     pub const fn worker(&self) -> &WorkerId {
         match self {
-            WorkerCommand::Beat(beat) => &beat.worker,
+            WorkerCommand::Heartbeat(heartbeat) => &heartbeat.worker,
             WorkerCommand::Direct { worker, .. } => worker,
             WorkerCommand::Lost(lost) => &lost.worker,
         }
     }
 }
 
-/// A heartbeat.
 #[derive(Clone, Debug)]
-pub struct Beat {
-    /// Who.
+pub struct Heartbeat {
     pub worker: WorkerId,
-    /// What it says it does; `None` if it does not say.
+    /// State reported by the worker, if any.
     pub state: Option<WorkerState>,
-    /// What it says about itself.
+    /// What the worker reports about itself.
     pub facts: WorkerFacts,
-    /// The jobs it works on, each with the proof. A job that it does not hold is passed over.
-    pub jobs: Vec<(JobId, Holder)>,
-    /// Hold them for this long from now; `None` for as long as the claim said.
+    /// The jobs it works on, each with its proof. A job that it does not hold is skipped.
+    pub jobs: Vec<(JobId, LeaseProof)>,
+    /// New lease; `None` uses that of the claim.
     pub lease: Option<Duration>,
 }
 
-/// What became of a heartbeat.
+/// Answer to a heartbeat: the worker's directive, and which jobs were extended or cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Beaten {
-    /// The worker, with what it is told.
+pub struct HeartbeatAnswer {
+    /// The worker, with its directive.
     pub worker: Worker,
-    /// The jobs it goes on holding.
     pub extended: Vec<JobId>,
-    /// Those of its jobs that were cancelled.
+    /// Its jobs that were cancelled.
     pub canceled: Vec<JobId>,
 }
 
-/// A worker that is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerLost {
-    /// Who.
     pub worker: WorkerId,
-    /// What it held, as far as is known.
+    /// The jobs it held, as far as known.
     pub jobs: Vec<JobId>,
 }

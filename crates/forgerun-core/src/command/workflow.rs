@@ -1,4 +1,4 @@
-//! What can be asked about workflows: a new one. Everything else is asked of its own job.
+//! Command to begin a workflow. All other commands go to the workflow's own job.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -8,30 +8,27 @@ use super::Submit;
 use crate::job::{Head, Input};
 use crate::workflow::{FailurePolicy, StepCondition, StepDefinition};
 
-/// A new workflow, all of it or nothing.
+/// A new workflow, all or nothing.
 #[derive(Clone, Debug)]
 pub struct NewWorkflow {
-    /// Its own job, and nothing else. The bounds of queues count for the steps that begin at once, too.
+    /// The workflow's own job, and nothing else. The queue bounds also count the steps that begin
+    /// at once.
     pub submit: Submit,
-    /// What the failure of a step means for the others.
+    /// How a failed step affects the others.
     pub policy: FailurePolicy,
-    /// The steps. Those without others to wait for begin at once.
+    /// Steps without dependencies begin at once.
     pub steps: Vec<NewStep>,
 }
 
-/// A step of a new workflow.
 #[derive(Clone, Debug)]
 pub struct NewStep {
-    /// What the client calls it. Unique within its workflow.
+    /// The client's name for the step. Unique within its workflow.
     pub id: String,
-    /// The steps it waits for, by their place.
+    /// Positions of the steps it depends on.
     pub after: Vec<u32>,
-    /// When it has its turn.
     pub when: StepCondition,
-    /// All that is fixed about its job.
     pub head: Arc<Head>,
-    /// The raw bytes that go with it.
     pub input: Arc<Input>,
-    /// The job that undoes it, once it has succeeded.
+    /// The job that undoes the step, if it has succeeded.
     pub compensation: Option<StepDefinition>,
 }

@@ -4,7 +4,7 @@ use alloc::string::ToString;
 
 use super::working_set::{Slot, WorkingSet};
 use crate::checkpoint::Checkpoint;
-use crate::command::{Answer, CheckpointCommand, Holder, Refusal};
+use crate::command::{Answer, CheckpointCommand, LeaseProof, Refusal};
 use crate::id::JobId;
 use crate::record::Stored;
 use crate::rows::Wants;
@@ -16,9 +16,10 @@ pub(super) fn wants(command: &CheckpointCommand, wants: &mut Wants) {
 }
 
 impl WorkingSet<'_> {
-    /// Deletes the checkpoint of a deleted job if the batch has loaded it, as it has where somebody asks for the deletion. Where time deletes a
-    /// job, a look for each would make every batch twice as dear: its checkpoint goes by itself ([`Checkpoint::due_at`](Stored::due_at)), and
-    /// nobody is shown it meanwhile ([`Checkpoint::is_of`]).
+    /// Deletes the checkpoint of a deleted job if the batch has loaded it, which it has when a
+    /// client deletes the job. If retention deletes the job, loading each checkpoint would double
+    /// the cost of every batch: the checkpoint then expires by itself
+    /// ([`Checkpoint::due_at`](Stored::due_at)), and [`Checkpoint::is_of`] hides it meanwhile.
     pub(super) fn forget_checkpoint(&mut self, job: JobId) {
         let key = Checkpoint::record_key(job.to_string());
         if self.records.contains(&key) {
@@ -26,15 +27,15 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// A worker that lost its lease must not write over what the next one saves.
+    /// A worker that lost its lease must not overwrite what the next one saves.
     fn check_holder(&self, slot: Slot, command: &CheckpointCommand) -> Result<(), Refusal> {
-        match (command, &command.held().holder) {
-            (_, Holder::Anyone) => Ok(()),
+        match (command, &command.held().proof) {
+            (_, LeaseProof::Anyone) => Ok(()),
             (CheckpointCommand::Save { held, .. }, _) => self.held(held).map(drop),
-            (CheckpointCommand::Delete(_), Holder::Token(token)) if *token != self.job(slot).fence => {
+            (CheckpointCommand::Delete(_), LeaseProof::Token(token)) if *token != self.job(slot).fence => {
                 Err(Refusal::LeaseLost)
             }
-            (CheckpointCommand::Delete(_), Holder::Token(_) | Holder::Worker(_)) => Ok(()),
+            (CheckpointCommand::Delete(_), LeaseProof::Token(_) | LeaseProof::Worker(_)) => Ok(()),
         }
     }
 
@@ -42,7 +43,7 @@ impl WorkingSet<'_> {
         let slot = self.owned(&command.owned())?;
         self.check_holder(slot, command)?;
         let (job, stands) = (self.job(slot).id, self.job(slot).state);
-        // Clocks of nodes differ, and a checkpoint from before its job is not of that job.
+        // The clocks of nodes differ, and a checkpoint older than its job is not of that job.
         let saved_at = self.now.max(self.job(slot).head.created_at);
         let known: Option<Checkpoint> = self.record(job.to_string());
         let known = known.filter(|known| known.is_of(self.job(slot)));

@@ -1,12 +1,12 @@
-//! Claiming: who gets which job. Queues in the order of the claim, then by priority, then by age.
+//! Claiming: queues in the order of the claim, then by priority, then by age.
 //!
-//! A job whose limit has no room is *parked*, so that it does not stand in the way of the jobs behind it:
+//! A job whose limit has no room is *parked*, so that it does not block the jobs behind it:
 //!
-//! - no place free (concurrency): it waits on the parked shelf of its key until a job with that key ends. Whoever is
-//!   given the free place may be called off before it takes it, or wait in a paused queue, so a parked job is also looked
-//!   at again after [`limits::PARKED`];
-//! - no turn yet (rate): the next free moment in the rate is reserved for it, and it becomes claimable then. However
-//!   many wait, each has a moment of its own, so nothing stampedes.
+//! - no place free (concurrency): it waits on the parked shelf of its key until a job with that key
+//!   ends. The job that gets the free place may be cancelled first, or wait in a paused queue, so a
+//!   parked job is also rechecked after [`limits::PARKED`];
+//! - no turn yet (rate): the next free moment of the rate is reserved for it, and it becomes
+//!   claimable then. Each waiting job has a moment of its own, so there is no stampede.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -14,7 +14,7 @@ use core::time::Duration;
 use super::working_set::{Slot, WorkingSet};
 use super::{queues, workers};
 use crate::command::{Answer, Claim, Refusal};
-use crate::history::Outlook;
+use crate::history::RetryStatus;
 use crate::job::{Cancellation, Lease, Limit, Name, Parked, Rate};
 use crate::limits;
 use crate::record::Stored;
@@ -37,7 +37,6 @@ pub(super) fn wants(claim: &Claim, wants: &mut Wants) {
     wants.exact.active |= claim.active_max.is_some_and(|active_max| active_max < limits::ACTIVE_JOBS);
 }
 
-/// Whether a job may be handed out.
 enum ClaimGate {
     Open,
     /// Not before another job with its key ends.
@@ -51,7 +50,8 @@ impl WorkingSet<'_> {
         let mut jobs = Vec::new();
         let worker = workers::claimant(claim);
         if worker.as_ref().is_some_and(|worker| !self.takes_work(worker)) {
-            // Not that there is nothing: others may look, and what was announced to this one is theirs.
+            // There may be work: other workers may claim it, and the wakeup that this one received
+            // is theirs.
             return Ok(Answer::Claimed { jobs, more: false, capped: true });
         }
         let limit = claim.limit.min(limits::CLAIM_JOBS_MAX);
@@ -94,21 +94,21 @@ impl WorkingSet<'_> {
         Ok(Answer::Claimed { jobs, more: more && !capped, capped })
     }
 
-    /// A bound that may be reached needs to know exactly how many jobs workers hold. Halfway to the default, what others are
-    /// about to add cannot reach it.
+    /// A bound that may be reached needs the exact number of active jobs. Below half of the
+    /// default, what concurrent batches add cannot reach it.
     fn ask_for_exact_active(&mut self, active_max: Option<u64>) {
         let near = |most: u64| most < limits::ACTIVE_JOBS || self.active >= most / 2;
         self.changes.exact.active |= self.uncertain.active && active_max.is_some_and(near);
     }
 
-    /// Likewise for how many jobs of a queue workers hold, where that is bounded.
+    /// The same for the active jobs of a queue with a bound.
     fn ask_for_exact_queue(&mut self, queue: &Name) {
         if self.uncertain.queues.contains(queue) {
             self.changes.exact.queues.insert(queue.clone());
         }
     }
 
-    /// Whether the job can be handed out now. If not, it is taken off its shelf: expired or parked.
+    /// Whether the job can be handed out now. If not, it leaves its shelf: expired or parked.
     fn may_go(&mut self, slot: Slot) -> Result<bool, Refusal> {
         if self.job(slot).begin_by().is_some_and(|at| at <= self.now) {
             self.expire(slot)?;
@@ -134,7 +134,7 @@ impl WorkingSet<'_> {
         Ok(false)
     }
 
-    /// Looks at the limit, and uses up a turn of its rate if there is one to use or to reserve.
+    /// Checks the limit, and uses or reserves a turn of its rate.
     fn gate(&mut self, limit: &Limit, turn_came: bool) -> ClaimGate {
         let now = self.now;
         let row = self.limits.entry(limit.key.clone()).or_default();
@@ -150,7 +150,7 @@ impl WorkingSet<'_> {
     }
 
     fn hand_out(&mut self, slot: Slot, claim: &Claim) -> Result<(), Refusal> {
-        let at = self.step(slot, Cause::Claim, Outlook::Open)?;
+        let at = self.step(slot, Cause::Claim, RetryStatus::Open)?;
         let job = self.change(slot);
         let length = claim.lease.or(job.head.lease).unwrap_or(claim.lease_default);
         job.fence += 1;
@@ -166,10 +166,10 @@ impl WorkingSet<'_> {
         if claim.start { self.begin(slot) } else { Ok(()) }
     }
 
-    /// Cancels a job that was not begun in time, or has no time left to begin in.
+    /// Cancels a job that was not started in time, or has no time left.
     pub(super) fn expire(&mut self, slot: Slot) -> Result<(), Refusal> {
         let job = self.change(slot);
-        // A worker had an assigned job before it expired: what is over is its deadline.
+        // A worker had the assigned job, so it is the deadline that passed.
         let expires_at = job.expires_at().filter(|_| job.state != State::Assigned);
         job.expired = expires_at.is_some() && expires_at == job.begin_by();
         let (cause, reason) = match job.expired {
@@ -177,13 +177,13 @@ impl WorkingSet<'_> {
             false => (Cause::CancelBySystem, "deadline"),
         };
         job.cancel = Some(Cancellation { by: "system".into(), reason: reason.into() });
-        let at = self.step(slot, cause, Outlook::Open)?;
+        let at = self.step(slot, cause, RetryStatus::Open)?;
         self.end(slot, at);
         Ok(())
     }
 }
 
-/// The time between two turns, and how far ahead of it a burst may run.
+/// The time between two turns, and the length of a burst.
 fn spacing(rate: Rate) -> (Duration, Duration) {
     let interval = rate.per / rate.count.max(1);
     (interval, rate.per.saturating_sub(interval))

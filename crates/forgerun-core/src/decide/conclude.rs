@@ -1,6 +1,6 @@
-//! How a batch ends: its items decide. All well is SUCCEEDED; some of each is FAILED, mixed (ruling C-81); none well is FAILED
-//! like any job. Another attempt, by the policy or by a client, is about the items that failed; which these are is kept
-//! with the execution.
+//! How a batch job ends: all items succeeded is SUCCEEDED, some of each is FAILED, mixed (ruling
+//! C-81), none is FAILED like any job. A retry, by the policy or by a client, runs the failed items
+//! only; the execution records which these are.
 
 use alloc::format;
 use alloc::sync::Arc;
@@ -8,7 +8,7 @@ use alloc::sync::Arc;
 use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
 use crate::command::{Answer, Conclude, Refusal, WorkError};
-use crate::history::Outlook;
+use crate::history::RetryStatus;
 use crate::item::{ItemEnd, ItemError, Tally};
 use crate::job::cut;
 use crate::limits;
@@ -29,7 +29,8 @@ impl WorkingSet<'_> {
         Ok(Answer::Done(self.job(slot).clone()))
     }
 
-    /// Ends a job as its items did. `word` is what they are called; `remark` is added to what is said of a failure.
+    /// Ends a job as its items did. `word` is the noun for its items; `remark` is appended to the
+    /// error message.
     pub(super) fn end_items(
         &mut self,
         slot: Slot,
@@ -42,7 +43,7 @@ impl WorkingSet<'_> {
         self.changes.items.insert(execution, bounded(ends));
         match verdict(ends, word) {
             None => {
-                let at = self.step(slot, Cause::Finish, Outlook::Open)?;
+                let at = self.step(slot, Cause::Finish, RetryStatus::Open)?;
                 self.end(slot, at);
                 Ok(())
             }
@@ -56,7 +57,7 @@ impl WorkingSet<'_> {
     }
 }
 
-/// The same ends, with no more said of each than is kept.
+/// The ends, each with its message cut to what is stored.
 fn bounded(ends: &Arc<[ItemEnd]>) -> Arc<[ItemEnd]> {
     let is_long = |error: &ItemError| error.message.len() > limits::ITEM_MESSAGE_BYTES_MAX;
     if !ends.iter().filter_map(|end| end.error.as_ref()).any(is_long) {
@@ -69,7 +70,7 @@ fn bounded(ends: &Arc<[ItemEnd]>) -> Arc<[ItemEnd]> {
     ends.into()
 }
 
-/// What is wrong with the batch as a whole, if anything is.
+/// The failure of the batch as a whole, if any.
 fn verdict(ends: &[ItemEnd], word: &str) -> Option<(Cause, WorkError)> {
     let Tally { completed, failed } = Tally::of(ends);
     if failed == 0 {

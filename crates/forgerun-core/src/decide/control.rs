@@ -1,17 +1,17 @@
-//! What owners and operators ask about a job: cancel, retry, activate, forget.
+//! Commands of owners and operators: cancel, retry, activate, forget.
 
 use super::working_set::WorkingSet;
 use crate::command::{Answer, Cancel, Owned, Refusal, Retry};
-use crate::history::Outlook;
+use crate::history::RetryStatus;
 use crate::item::Tally;
 use crate::job::{self, bounded};
 use crate::state::{Cause, State};
 use crate::workflow::PendingCancel;
 
 impl WorkingSet<'_> {
-    /// Works in every state that is not final; on a final job it is a no-op that tells the state, and so it is where
-    /// another execution is meant than the one under way, since that one has ended. A worker that holds the job learns of
-    /// it at its next sign of life. A workflow with something to undo runs on until that is done.
+    /// Works in every state that is not final. On a final job it is a no-op that reports the state,
+    /// as it is if the given execution has ended. A worker that holds the job learns of it with its
+    /// next heartbeat. A workflow with compensations runs on until they are done.
     pub(super) fn cancel(&mut self, cancel: &Cancel) -> Result<Answer, Refusal> {
         let slot = self.owned(&cancel.owned)?;
         let job = self.job(slot);
@@ -31,13 +31,13 @@ impl WorkingSet<'_> {
             }
         }
         self.change(slot).cancel = Some(cancellation);
-        let at = self.step(slot, cause, Outlook::Open)?;
+        let at = self.step(slot, cause, RetryStatus::Open)?;
         self.end(slot, at);
         Ok(Answer::Done(self.job(slot).clone()))
     }
 
-    /// Opens another execution of a failed job, unless another job has taken its unique key. Repeating the call while that
-    /// execution is under way is a no-op.
+    /// Opens another execution of a failed job, unless another job holds its unique key. Repeating
+    /// the call while that execution is running is a no-op.
     pub(super) fn retry(&mut self, retry: &Retry) -> Result<Answer, Refusal> {
         let slot = self.owned(&retry.owned)?;
         let job = self.job(slot);

@@ -1,12 +1,14 @@
-//! What is sent to endpoints: written with the event it tells, taken by couriers, settled, asked for again.
+//! Deliveries: written with their event, claimed by couriers, settled, repeated.
 //!
-//! A courier holds what it took for as long as its lease lasts. One that comes back later has an old fence, and what it
-//! reports is refused: the delivery may have been sent twice, but it is counted once.
+//! A courier holds a claimed delivery until its lease ends. A late report carries an old fence and
+//! is refused: the delivery may have been sent twice, but it is counted once.
 
 use alloc::vec::Vec;
 
 use super::working_set::{Slot, WorkingSet};
-use crate::command::{Answer, DeliveryCommand, Refusal, SendResult, Settle, Take, Taken};
+use crate::command::{
+    Answer, ClaimedDeliveries, DeliveryClaim, DeliveryCommand, Refusal, SendResult, Settle,
+};
 use crate::delivery::{
     Delivery, DeliveryAttempt, DeliveryFailure, DeliveryPolicy, DeliveryStage, DeliverySubject, Endpoint,
 };
@@ -33,7 +35,8 @@ pub(super) fn wants(command: &DeliveryCommand, now: Time, wants: &mut Wants) {
             if settle.health_of.is_some()
                 && matches!(settle.sent, SendResult::Failed { .. } | SendResult::Gone(_))
             {
-                // Perhaps it is the last straw, and then the others are told.
+                // The failure may disable the webhook, and then its owner's other webhooks are
+                // notified.
                 wants.webhooks_of.insert(settle.client);
             }
         }
@@ -42,7 +45,7 @@ pub(super) fn wants(command: &DeliveryCommand, now: Time, wants: &mut Wants) {
 }
 
 impl WorkingSet<'_> {
-    /// Writes down whom to tell of an event.
+    /// Writes a delivery of the event for every listening endpoint.
     pub(super) fn announce(&mut self, slot: Slot, event: Event) {
         let (job, head) = (self.job(slot).id, self.job(slot).head.clone());
         for to in self.outbox.listeners(&head, &event) {
@@ -86,20 +89,21 @@ impl WorkingSet<'_> {
         }
     }
 
-    fn take_deliveries(&mut self, take: &Take) -> Taken {
+    fn take_deliveries(&mut self, take: &DeliveryClaim) -> ClaimedDeliveries {
         let limit = take.limit.min(limits::TAKE_MAX);
-        let mut taken = Taken { more: self.outbox.due.len() >= limit, ..Taken::default() };
+        let mut taken =
+            ClaimedDeliveries { more: self.outbox.due.len() >= limit, ..ClaimedDeliveries::default() };
         let rest = self.outbox.due.split_off(self.outbox.due.len().min(limit));
         let until = self.now + take.lease;
         for id in core::mem::replace(&mut self.outbox.due, rest) {
             let Some(mut delivery) = self.outbox.delivery(id).cloned() else {
-                // It cannot be read, and is set aside.
+                // Unreadable, and set aside.
                 taken.more = true;
                 continue;
             };
             if delivery.due_at().is_none_or(|at| at > self.now) {
-                // Changed by an earlier command of the batch, or the store has a wrong moment beside it: written again, it is
-                // right.
+                // Changed by an earlier command of the batch, or the store indexes a wrong moment:
+                // writing it again corrects that.
                 self.outbox.save(delivery, self.now);
                 continue;
             }
@@ -163,7 +167,7 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// What an attempt says about its endpoint.
+    /// Updates the health of the webhook after an attempt.
     fn note_health(&mut self, mut webhook: Webhook, settle: &Settle, delivery: &Delivery) {
         let (now, health) = (self.now, &mut webhook.health);
         let disable = match &settle.sent {
@@ -201,8 +205,8 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// Tells the owner of a webhook that it was disabled, on the roads that are left. Its own is not among them any more, so
-    /// however many fail while they tell of each other, it comes to an end.
+    /// Notifies the owner of a disabled webhook through the remaining ones. The disabled webhook is
+    /// not among them, so a cascade of failing notifications ends.
     fn give_notice(&mut self, client: ClientId, notice: Notice) {
         self.changes.journal.push(JournalEntry { client, about: JournalSubject::Webhook(notice) });
         for to in self.outbox.noticed(client) {
@@ -223,7 +227,7 @@ impl WorkingSet<'_> {
         Ok(Answer::Delivery(delivery.into()))
     }
 
-    /// Whether deliveries can be sent to a webhook.
+    /// Refuses if the webhook is disabled.
     pub(super) fn enabled(&self, webhook: WebhookId) -> Result<(), Refusal> {
         match self.outbox.webhook(webhook) {
             None => Err(Refusal::WebhookNotFound),
@@ -232,8 +236,8 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// Makes a delivery due now, with a full budget if it was settled. It then stands outside of its chain: what has
-    /// happened since does not wait for it. One that is blocked or under way stays as it is.
+    /// Makes a delivery due now, with a full budget if it was settled. It leaves its chain, so it
+    /// does not wait for later events. A blocked or claimed one stays as it is.
     pub(super) fn send_again(&mut self, delivery: Delivery) -> Delivery {
         let now = self.now;
         let again = match delivery.stage {

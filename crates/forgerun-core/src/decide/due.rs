@@ -1,5 +1,5 @@
-//! What time does to jobs: schedules and waits end, leases and timeouts run out, jobs expire and are forgotten.
-//! One moment per job, [`Job::due_at`], stands for all of it.
+//! Effects of time on jobs: schedules and waits end, leases and timeouts run out, jobs expire and
+//! are forgotten. Each job has one moment for all of these, [`Job::due_at`].
 //!
 //! [`Job::due_at`]: crate::job::Job::due_at
 
@@ -19,7 +19,6 @@ use crate::state::{Cause, State};
 use crate::tally::NodeTally;
 use crate::time::Time;
 
-/// What is due about records.
 #[derive(Default)]
 struct RecordsDue {
     n_records: usize,
@@ -37,19 +36,20 @@ impl WorkingSet<'_> {
         let mut n_jobs = 0;
         for id in due {
             let Some(slot) = self.find(id) else {
-                // It cannot be read, and is set aside.
+                // Unreadable, and set aside.
                 more = true;
                 continue;
             };
             if self.job(slot).due_at().is_some_and(|at| at <= self.now) {
-                let done = self.happen(slot);
-                // Counted as done without being done, it would come back for ever. Whoever decides the batch finds out which
-                // job it is.
+                let done = self.apply_due(slot);
+                // Counted as processed without being processed, it would come back for ever. The
+                // caller isolates the job.
                 assert_eq!(done, Ok(()), "{:?}", self.job(slot));
                 n_jobs += 1;
             } else {
-                // An earlier command of the batch changed it. If not, the store has a wrong moment beside it, which would
-                // stand at the head of what is due for ever: written again, it is right.
+                // An earlier command of the batch changed it. If not, the store indexes a wrong
+                // moment and the row would stay first in line for ever: writing it again corrects
+                // that.
                 self.change(slot);
             }
         }
@@ -73,7 +73,7 @@ impl WorkingSet<'_> {
                 RecordKind::QueuePace => self.pace_due(key),
                 RecordKind::Checkpoint => self.drop_overdue::<Checkpoint>(key),
                 RecordKind::Schedule => found.schedules.extend(self.schedule_due(key)),
-                // Nothing happens to these by itself.
+                // These are never due.
                 RecordKind::Queue
                 | RecordKind::QuotaCount
                 | RecordKind::ClientName
@@ -89,7 +89,7 @@ impl WorkingSet<'_> {
         found
     }
 
-    fn happen(&mut self, slot: Slot) -> Result<(), Refusal> {
+    fn apply_due(&mut self, slot: Slot) -> Result<(), Refusal> {
         let is_needed = self.job(slot).state.is_final() && self.is_needed(slot);
         let job = self.job(slot);
         let come = |at: Option<Time>| at.is_some_and(|at| at <= self.now);

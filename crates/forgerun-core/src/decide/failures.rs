@@ -1,8 +1,8 @@
-//! Failures: each is noted when its execution ends; what a batch noted is one new record; and a moment later such records are added to
-//! their groups.
+//! Failures: noted when their execution ends. The notes of a batch form one new record, and a
+//! moment later such records are added to their groups.
 //!
-//! Nothing is loaded to note a failure, and no two batches write the same record. So the batches of several nodes never wait for each other,
-//! however many of their jobs fail for the same reason.
+//! Noting a failure loads nothing, and no two batches write the same record. So batches of several
+//! nodes never wait for each other, however many jobs fail for the same reason.
 
 use alloc::string::ToString;
 
@@ -27,7 +27,7 @@ pub(super) fn wants(command: &FailureCommand, wants: &mut Wants) {
 }
 
 impl WorkingSet<'_> {
-    /// Notes the reason of an execution that has just ended, if it ended badly.
+    /// Notes the failure of an execution that has just ended.
     pub(super) fn note_failure(&mut self, slot: Slot, at: Time) {
         let job = self.job(slot);
         if job.state != State::Failed {
@@ -46,7 +46,6 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// Writes what the batch noted.
     pub(super) fn put_failures(&mut self) {
         if let Some(first) = self.first_failure.take() {
             let groups = core::mem::take(&mut self.failures).into_values().collect();
@@ -54,7 +53,8 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// Says that a batch is to be added to its groups. One that cannot be read would be due for ever.
+    /// Reports that a batch record must be added to its groups. An unreadable one would be due for
+    /// ever.
     pub(super) fn failure_batch_due(&mut self, key: RecordKey, due: &mut FailuresDue) {
         match self.record::<FailureBatch>(key.key.clone()) {
             Some(batch) => {
@@ -65,7 +65,7 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// Says that the time of a group is over.
+    /// Reports that a group has expired.
     pub(super) fn failure_group_due(&mut self, key: RecordKey, due: &mut FailuresDue) {
         match self.record::<FailureGroup>(key.key.clone()) {
             Some(group) => due.over.push(group.id),
@@ -90,7 +90,7 @@ impl WorkingSet<'_> {
         Answer::Folded { surplus: index.surplus() }
     }
 
-    /// Adds a batch to its groups, unless another node has.
+    /// Adds a batch record to its groups, unless another node has.
     fn fold(&mut self, key: &str, index: &mut FailureIndex) {
         let Some(batch) = self.record::<FailureBatch>(key.to_string()) else { return };
         for added in batch.groups {
@@ -104,7 +104,7 @@ impl WorkingSet<'_> {
             index.seen_at.insert(group.id, group.last_at);
             self.put_record(&group);
         }
-        // Also where the batch adds nothing to the index: whoever reads must see that it is gone.
+        // Also if the batch adds nothing to the index: readers must see that the record is gone.
         index.n_folds = index.n_folds.wrapping_add(1);
         self.remove_record(FailureBatch::record_key(key.to_string()));
     }

@@ -1,4 +1,4 @@
-//! Clients and their keys: who may make one, what a repetition does, and that revoking is for good.
+//! Clients and their keys: creation, repetition, renewal, revocation.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -61,8 +61,9 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// Puts a key in place of all that the client has. One that has expired may ask for it too, in time, if it is the only
-    /// way back: where there is a good key, an old one that leaked must not replace it.
+    /// Replaces all keys of the client by a new one. An expired key may renew itself within the
+    /// grace period only if the client has no valid one: a leaked old key must not replace a valid
+    /// one.
     fn renew_key(
         &mut self,
         key: &ApiKey,
@@ -86,12 +87,13 @@ impl WorkingSet<'_> {
         Ok(self.put_key(key))
     }
 
-    /// Whether the client has a key, good or not. One that a node of an older version made is not noted with the client.
+    /// Whether the client has a key, valid or not. A key made by a node of an older version is not
+    /// noted with the client.
     fn has_key(&self, client: ClientId) -> bool {
         self.api_keys.values().any(|known| known.client == client)
     }
 
-    /// The good keys of a client, oldest first.
+    /// The valid keys of a client, oldest first.
     fn good_keys(&self, client: ClientId) -> Vec<KeyId> {
         let good = self.api_keys.values().filter(|key| key.client == client && key.is_good(self.now));
         good.map(|key| key.id).collect()
@@ -101,7 +103,7 @@ impl WorkingSet<'_> {
         self.good_keys(client).into_iter().for_each(|id| self.revoke(id));
     }
 
-    /// Revokes a key; one that was revoked before keeps its moment.
+    /// Revokes a key; a second revocation keeps the first moment.
     fn revoke(&mut self, id: KeyId) {
         if let Some(mut key) = self.api_keys.get(&id).filter(|key| key.revoked_at.is_none()).cloned() {
             key.revoked_at = Some(self.now);

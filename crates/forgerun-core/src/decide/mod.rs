@@ -1,8 +1,8 @@
-//! The heart: a batch of commands and the rows they touch become changes.
+//! The decision function: a batch of commands and the rows they need become changes.
 //!
-//! [`wants`] says which rows a batch needs; a store loads them; [`decide`] works through the commands in order, each seeing
-//! what the ones before it did, and returns what to write and what to answer. A refused command changes nothing and does
-//! not disturb its neighbours.
+//! [`wants`] names the rows a batch needs; a store loads them; [`decide`] runs the commands in
+//! order, each on the result of the ones before, and returns what to write and answer. A refused
+//! command changes nothing and does not affect the others.
 //!
 //! | file | commands |
 //! |---|---|
@@ -11,24 +11,24 @@
 //! | `work.rs` | start, extend, succeed, fail, hand back |
 //! | `conclude.rs` | conclude: how a batch ends |
 //! | `control.rs` | cancel, retry, activate, forget |
-//! | `queues.rs` | what is set for queues: pauses and bounds |
-//! | `workers.rs` | workers outside: heartbeats, directives, and what becomes of jobs whose worker is gone |
-//! | `sinks.rs` | sinks: which node sends, and how far it is |
-//! | `failures.rs` | failures: noted when an execution ends, added up, forgotten |
-//! | `redrives.rs` | redrives: begun, and carried out step by step |
-//! | `schedules.rs` | schedules: registered, paused, triggered, and what happens at their ticks |
+//! | `queues.rs` | settings of queues: pauses and bounds |
+//! | `workers.rs` | external workers: heartbeats, directives, losses |
+//! | `sinks.rs` | sinks: which node sends, and its position |
+//! | `failures.rs` | failures: noted, counted, forgotten |
+//! | `redrives.rs` | redrives: begun, and run step by step |
+//! | `schedules.rs` | schedules: registered, paused, triggered, and their ticks |
 //! | `schemas.rs` | schemas of job types: registered, deleted |
-//! | `workflows.rs` | workflows: begun, and what the end of a step leads to |
+//! | `workflows.rs` | workflows: begun, and moved on when a step ends |
 //! | `checkpoints.rs` | checkpoints of jobs |
-//! | `nodes.rs` | nodes: that they are there, and what they tell each other |
+//! | `nodes.rs` | nodes: heartbeats, and what they report to each other |
 //! | `keys.rs` | clients and their API keys |
 //! | `webhooks.rs` | webhooks, and the keys that deliveries are signed with |
-//! | `deliveries.rs` | deliveries: written, taken, settled, repeated |
-//! | `due.rs` | what time does: schedules, leases, timeouts, expiry, retention |
+//! | `deliveries.rs` | deliveries: written, claimed, settled, repeated |
+//! | `due.rs` | effects of time: schedules, leases, timeouts, expiry, retention |
 //! | `records.rs` | records in the working set |
-//! | `working_set.rs` | the working set they share, and the one way to move a job |
-//! | `set_aside.rs` | rows that nobody can use, and restore |
-//! | `outbox.rs` | the part of it that concerns webhooks |
+//! | `working_set.rs` | the working set, and the only way to move a job |
+//! | `set_aside.rs` | unreadable rows: set aside and restored |
+//! | `outbox.rs` | the part of the working set for webhooks |
 
 mod checkpoints;
 mod claim;
@@ -79,15 +79,11 @@ use working_set::WorkingSet;
 /// Commands decided together, in one transaction.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// What time it is.
     pub now: Time,
-    /// Where chance comes from.
     pub seed: u64,
-    /// What is asked, in order.
     pub commands: Vec<Command>,
 }
 
-/// The rows that deciding these commands needs.
 pub fn wants(batch: &Batch) -> Wants {
     let mut wants = Wants::default();
     for command in &batch.commands {
@@ -148,7 +144,7 @@ pub fn wants(batch: &Batch) -> Wants {
     wants
 }
 
-/// The shelves that the claims of a batch look at, and how deep.
+/// The shelves that the claims of a batch read, and how deep.
 fn shelves_asked(batch: &Batch) -> BTreeMap<Shelf, usize> {
     let mut wants = Wants::default();
     for command in &batch.commands {
@@ -191,9 +187,9 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::Redrive(command) => set.redrive(command),
             Command::Schedule(command) => set.schedule(command),
             Command::Checkpoint(command) => set.checkpoint(command),
-            Command::Node(node) => Ok(set.keep(node)),
-            Command::Tally(tally) => Ok(set.keep(&**tally)),
-            Command::EndSession(ended) => Ok(set.keep(ended)),
+            Command::Node(node) => Ok(set.store_record(node)),
+            Command::Tally(tally) => Ok(set.store_record(&**tally)),
+            Command::EndSession(ended) => Ok(set.store_record(ended)),
             Command::Spend(counts) => Ok(set.spend(counts)),
             Command::Schema(command) => set.schema(command),
             Command::Webhook(webhook) => set.webhook(webhook),

@@ -1,4 +1,4 @@
-//! Nodes: that they are there, what they tell each other, and what is the same for all of them. One that is silent is forgotten.
+//! Nodes: heartbeats, tallies, and quotas that all nodes share. A silent node is forgotten.
 
 use alloc::vec::Vec;
 
@@ -8,13 +8,12 @@ use crate::quota::QuotaCount;
 use crate::record::{RecordKey, Stored};
 
 impl WorkingSet<'_> {
-    /// Writes what a node says, as it says it.
-    pub(super) fn keep<T: Stored>(&mut self, value: &T) -> Answer {
+    /// Stores a record of a node unchanged.
+    pub(super) fn store_record<T: Stored>(&mut self, value: &T) -> Answer {
         self.put_record(value);
         Answer::Settled
     }
 
-    /// Adds to what clients have spent.
     pub(super) fn spend(&mut self, counts: &[QuotaCount]) -> Answer {
         let mut spent = Vec::with_capacity(counts.len());
         for added in counts {
@@ -27,7 +26,7 @@ impl WorkingSet<'_> {
         Answer::Spent(spent)
     }
 
-    /// Forgets a record whose time is over; one that cannot be read would be due for ever.
+    /// Deletes an expired record. An unreadable one would be due for ever, so it goes, too.
     pub(super) fn drop_overdue<T: Stored>(&mut self, key: RecordKey) {
         let known: Option<T> = self.record(key.key.clone());
         if known.as_ref().and_then(Stored::due_at).is_none_or(|due_at| due_at <= self.now) {

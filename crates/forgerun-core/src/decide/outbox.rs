@@ -1,4 +1,4 @@
-//! The working set of a batch, as far as webhooks go: endpoints, what is on its way to them, and in which order.
+//! The part of the working set for webhooks: endpoints, and their open deliveries in order.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ pub(super) struct Outbox {
     webhooks: BTreeMap<WebhookId, Webhook>,
     webhooks_of: BTreeMap<ClientId, BTreeSet<WebhookId>>,
     deliveries: BTreeMap<DeliveryId, OutboxEntry>,
-    /// What is known of each chain: its deliveries that are not settled, by position.
+    /// Open deliveries of each chain, by position.
     chains: BTreeMap<Chain, BTreeMap<u32, DeliveryId>>,
     pub(super) due: Vec<DeliveryId>,
     pub(super) signing_keys: BTreeMap<SigningKeyId, SigningKey>,
@@ -36,7 +36,7 @@ enum RowChange {
 }
 
 impl Outbox {
-    /// Takes its part of the rows.
+    /// Moves the webhook rows out of `rows`.
     pub(super) fn new(rows: &mut Rows) -> Outbox {
         let mut outbox = Outbox {
             due: core::mem::take(&mut rows.deliveries_due),
@@ -64,12 +64,14 @@ impl Outbox {
         }
     }
 
-    /// Whether somebody may want to hear of a job. Nearly always nobody does, so this comes first.
+    /// Whether any endpoint may want events of a job. Nearly always none does, so this is checked
+    /// first.
     pub(super) fn concerns(&self, head: &Head) -> bool {
         head.callback.is_some() || self.webhooks_of.contains_key(&head.client)
     }
 
-    /// Who hears of an event: webhooks that ask for it, and the job's callback, unless one of these has the same URL.
+    /// Endpoints of an event: webhooks that subscribe to it, and the job's callback, unless one of
+    /// the webhooks has the same URL.
     pub(super) fn listeners(&self, head: &Head, event: &Event) -> Vec<Endpoint> {
         let all = self.webhooks_of(head.client);
         let listening: Vec<&Webhook> =
@@ -79,7 +81,8 @@ impl Outbox {
         listening.iter().map(|webhook| Endpoint::Webhook(webhook.id)).chain(callback).collect()
     }
 
-    /// Who hears that a webhook of the client was disabled: the others that ask for it.
+    /// Endpoints for the notice that a webhook of the client was disabled: the others that
+    /// subscribe to it.
     pub(super) fn noticed(&self, client: ClientId) -> Vec<Endpoint> {
         let listens = |webhook: &&Webhook| {
             webhook.disabled.is_none() && webhook.events.contains(Events::WEBHOOK_DISABLED)
@@ -87,7 +90,6 @@ impl Outbox {
         self.webhooks_of(client).filter(listens).map(|webhook| Endpoint::Webhook(webhook.id)).collect()
     }
 
-    /// The webhooks of a client, oldest first.
     pub(super) fn webhooks_of(&self, client: ClientId) -> impl Iterator<Item = &Webhook> {
         let ids = self.webhooks_of.get(&client).into_iter().flatten();
         ids.filter_map(|id| self.webhooks.get(id))
@@ -127,7 +129,7 @@ impl Outbox {
         self.deliveries.insert(delivery.id, OutboxEntry { delivery, change: RowChange::New });
     }
 
-    /// Puts a changed delivery in the place of what it was. One that is settled makes room for the next of its chain.
+    /// Stores a changed delivery. A settled one unblocks the next of its chain.
     pub(super) fn save(&mut self, delivery: Delivery, now: Time) {
         let Some(entry) = self.deliveries.get_mut(&delivery.id) else { return };
         let before = core::mem::replace(&mut entry.delivery, delivery.clone());
@@ -147,18 +149,18 @@ impl Outbox {
         }
     }
 
-    /// The deliveries of a job go with it.
+    /// Deletes the deliveries of a deleted job.
     pub(super) fn forget(&mut self, job: JobId) {
         if !self.deliveries.is_empty() {
             self.deliveries.retain(|_, entry| entry.delivery.job() != Some(job));
         }
     }
 
-    /// Everything to write.
     pub(super) fn finish(self, changes: &mut Changes) {
         for OutboxEntry { delivery, change } in self.deliveries.into_values() {
             debug_assert_eq!(invariants::delivery(&delivery), Ok(()), "{delivery:?}");
-            // Also of what was only looked at: on a shared store a courier may have passed over it because it was held here.
+            // Also for deliveries that were only read: on a shared store a courier may have skipped
+            // them because this batch held the lock.
             changes.delivery_due = changes.delivery_due.into_iter().chain(delivery.due_at()).min();
             match change {
                 RowChange::AsLoaded => {}

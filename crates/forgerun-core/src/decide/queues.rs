@@ -1,4 +1,5 @@
-//! What is set for queues: by their owner, and by the operator for all queues of a name. Whoever is stricter decides.
+//! Queue settings: of the owner, and of the operator for all queues of a name. The stricter one
+//! applies.
 
 use alloc::string::ToString;
 
@@ -10,48 +11,45 @@ use crate::queue::{QueueId, QueueSettings};
 use crate::record::{RecordKey, Stored};
 use crate::rows::Wants;
 
-/// Asks for all that is set for a queue.
 pub(super) fn wants_settings(queue: &QueueId, wants: &mut Wants) {
     let keys = [queue.key(), queue.name.clone()];
     wants.records.extend(keys.map(|key| QueueSettings::record_key(key.as_str().to_string())));
 }
 
-/// Asks for what a command about a queue needs.
 pub(super) fn wants(command: &QueueCommand, wants: &mut Wants) {
     wants.records.insert(QueueSettings::record_key(command.queue.key().as_str().to_string()));
 }
 
 impl WorkingSet<'_> {
     fn settings(&self, key: &Name) -> Option<QueueSettings> {
-        // Asked for every job of a batch, and mostly nothing is set.
+        // Called for every job of a batch, and mostly nothing is set.
         if self.records.is_empty() {
             return None;
         }
         self.record(key.as_str().to_string())
     }
 
-    /// What the owner and the operator set for a queue.
     fn settings_of(&self, queue: &QueueId) -> impl Iterator<Item = QueueSettings> {
         let of_operator = queue.owner.as_ref().and_then(|_| self.settings(&queue.name));
         self.settings(&queue.key()).into_iter().chain(of_operator)
     }
 
-    /// Whether nothing is handed out from a queue.
+    /// Whether the queue is paused.
     pub(super) fn is_paused(&self, queue: &QueueId) -> bool {
         self.settings_of(queue).any(|settings| settings.paused_at.is_some())
     }
 
-    /// How many jobs may wait in a queue, as far as that is set for it.
+    /// Bound on waiting jobs, if set.
     pub(super) fn waiting_max(&self, queue: &QueueId) -> Option<u64> {
         self.settings_of(queue).filter_map(|settings| settings.waiting_max).min()
     }
 
-    /// How many jobs of a queue workers may hold, as far as that is set for it.
+    /// Bound on active jobs, if set.
     pub(super) fn active_max(&self, queue: &QueueId) -> Option<u64> {
         self.settings_of(queue).filter_map(|settings| settings.active_max).min()
     }
 
-    /// How fast jobs of a queue may be handed out, as far as that is set for it.
+    /// Rate at which jobs are handed out, if set.
     pub(super) fn rate(&self, queue: &QueueId) -> Option<QueueRate> {
         self.settings_of(queue).filter_map(|settings| settings.rate).min()
     }
@@ -62,7 +60,7 @@ impl WorkingSet<'_> {
         self.seek_record(&record_key).unwrap_or_else(|| QueuePace::new(key))
     }
 
-    /// Whether a job of a queue may be handed out at its rate. If not, workers are woken when the next turn comes.
+    /// Whether the rate allows another job now. If not, workers are woken at the next turn.
     pub(super) fn has_turn(&mut self, queue: &QueueId, rate: QueueRate) -> bool {
         let was = self.pace(queue);
         let pace = was.clone().at_rate(rate, self.now);
@@ -84,7 +82,7 @@ impl WorkingSet<'_> {
         self.put_record(&pace);
     }
 
-    /// Wakes workers if a turn has come that somebody waits for, and forgets the pace of a queue that rests.
+    /// Wakes workers if a turn has come that jobs wait for, and deletes the pace of an idle queue.
     pub(super) fn pace_due(&mut self, key: RecordKey) {
         let Some(pace) = self.record::<QueuePace>(key.key.clone()) else { return self.remove_record(key) };
         match pace.wake_at {

@@ -1,4 +1,4 @@
-//! Records in the working set: each is read as what it means, and written back once, with the version that was seen.
+//! Records in the working set: decoded once, and written back once, with the version that was read.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -6,12 +6,11 @@ use alloc::string::String;
 use super::working_set::WorkingSet;
 use crate::record::{Record, RecordChange, RecordKey, Stored};
 
-/// The records of a batch, as they change.
 #[derive(Default)]
 pub(super) struct Records(BTreeMap<RecordKey, WorkingRecord>);
 
 struct WorkingRecord {
-    /// The version that the store has; `None` if it has no such record.
+    /// Version in the store; `None` if the store has no such record.
     seen: Option<u64>,
     record: Option<Record>,
     changed: bool,
@@ -31,7 +30,7 @@ impl Records {
         self.0.is_empty()
     }
 
-    /// Whether the batch knows of a record with this key, deleted or not.
+    /// Whether the batch has loaded this key, deleted or not.
     pub(super) fn contains(&self, key: &RecordKey) -> bool {
         self.0.contains_key(key)
     }
@@ -43,10 +42,9 @@ impl Records {
         working.changed = true;
     }
 
-    /// What to write.
     pub(super) fn changes(self) -> impl Iterator<Item = (RecordKey, RecordChange)> {
         let to_write = |working: &WorkingRecord| {
-            // One that came and went within the batch was never there.
+            // Created and deleted within the batch: nothing to write.
             working.changed && (working.seen.is_some() || working.record.is_some())
         };
         let change = |working: WorkingRecord| RecordChange { seen: working.seen, new: working.record };
@@ -56,20 +54,20 @@ impl Records {
 }
 
 impl WorkingSet<'_> {
-    /// The record with this key, if there is one. One that cannot be read counts as none: it is replaced by the next write.
+    /// The record with this key. An unreadable one counts as missing: the next write replaces it.
     pub(super) fn record<T: Stored>(&self, key: String) -> Option<T> {
         let working = self.records.0.get(&T::record_key(key))?;
         T::of(working.record.as_ref()?).ok()
     }
 
-    /// Writes a record. The batch must have asked to see it.
+    /// Writes a record. The batch must have asked for it.
     pub(super) fn put_record<T: Stored>(&mut self, value: &T) {
         let version = self.random();
         let record = value.to_record(version);
         self.records.set(record.key.clone(), Some(record));
     }
 
-    /// Leaves a record as it is, but nothing happens to it by itself any more.
+    /// Removes the due moment of a record.
     pub(super) fn never_due(&mut self, key: RecordKey) {
         let version = self.random();
         if let Some(record) = self.records.0.get(&key).and_then(|working| working.record.clone()) {
@@ -77,7 +75,6 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// Deletes a record.
     pub(super) fn remove_record(&mut self, key: RecordKey) {
         self.records.set(key, None);
     }

@@ -1,4 +1,4 @@
-//! Redrives: one per group at a time, step by step.
+//! Redrives: one per group at a time, run step by step.
 
 use alloc::format;
 
@@ -47,7 +47,7 @@ impl WorkingSet<'_> {
     ) -> Result<Answer, Refusal> {
         if let Some(known) = self.record::<Redrive>(redrive.key()) {
             let has_ended = || self.find(known.job).is_none_or(|slot| self.job(slot).state.is_final());
-            // One that the asker did not see began meanwhile.
+            // Another one began that the caller has not seen.
             if before != Some(known.job) || !has_ended() {
                 return Err(Refusal::RedriveRunning(known.job));
             }
@@ -84,7 +84,7 @@ impl WorkingSet<'_> {
         Ok(Answer::Redriven(redrive.into()))
     }
 
-    /// Opens another execution of a job, if it still stands as the redrive met it.
+    /// Opens another execution of a job, unless the job has changed since the redrive listed it.
     fn try_target(&mut self, redrive: &Redrive, target: &RedriveTarget) -> bool {
         let Some(slot) = self.find(target.job) else { return false };
         let job = self.job(slot);
@@ -102,7 +102,7 @@ impl WorkingSet<'_> {
         is_meant && matches!(self.retry(&retry), Ok(Answer::Done(_)))
     }
 
-    /// Forgets a redrive that was over long ago.
+    /// Deletes a redrive that ended long ago.
     pub(super) fn redrive_due(&mut self, key: RecordKey) {
         let known: Option<Redrive> = self.record(key.key.clone());
         if known.as_ref().and_then(Stored::due_at).is_none_or(|due_at| due_at <= self.now) {

@@ -1,4 +1,4 @@
-//! Schedules: registered, paused, triggered, deleted; and what happens at their ticks.
+//! Schedules: registered, paused, triggered, deleted; and their ticks.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -51,11 +51,10 @@ fn submission(new: NewJob, queue_max: Option<u64>) -> Submit {
     Submit { jobs: vec![new], idempotency: None, queue_max, refuse_paused: false }
 }
 
-/// What became of a tick.
 enum Ticked {
-    /// It is dealt with, whether it made a job or not.
+    /// Processed, whether it made a job or not.
     Dealt,
-    /// The queue has no room: it is to be tried again.
+    /// The queue is full: retry later.
     PutOff,
 }
 
@@ -83,8 +82,9 @@ impl WorkingSet<'_> {
         self.record(id.key()).ok_or(Refusal::ScheduleNotFound)
     }
 
-    /// Registers a schedule. Of one that is there, what happened stays; and so does its next tick if it has one and ticks as before, since
-    /// applications register their schedules with every start, perhaps when a tick is due.
+    /// Registers a schedule. An existing one keeps its history, and its next tick if its timetable
+    /// is unchanged: applications register their schedules on every start, perhaps when a tick is
+    /// due.
     fn put_schedule(&mut self, put: &PutSchedule) -> Result<Answer, Refusal> {
         let known: Option<Schedule> = self.record(put.schedule.id.key());
         if known.is_none() {
@@ -119,7 +119,7 @@ impl WorkingSet<'_> {
         self.record(client.to_string()).unwrap_or(ScheduleCount { client, n: 0 })
     }
 
-    /// Counts one more schedule of a client, if it may have one more.
+    /// Counts one more schedule of a client, within the bound.
     fn count_schedule(&mut self, id: &ScheduleId) -> Result<(), Refusal> {
         let mut count = self.schedule_count(id);
         if count.n >= limits::SCHEDULES_MAX {
@@ -139,7 +139,7 @@ impl WorkingSet<'_> {
         Ok(Answer::Schedule { schedule: schedule.into(), created: false })
     }
 
-    /// Ticks during the pause were not missed: they were not wanted.
+    /// Ticks during the pause were not missed: nobody wanted them.
     fn resume_schedule(&mut self, resume: &ResumeSchedule) -> Result<Answer, Refusal> {
         let mut schedule = self.scheduled(&resume.seen.id)?;
         if !schedule.ticks_like(&resume.seen) {
@@ -154,7 +154,8 @@ impl WorkingSet<'_> {
         Ok(Answer::Schedule { schedule: schedule.into(), created: false })
     }
 
-    /// Makes a job because somebody asks, also while the schedule is paused or an earlier job runs. The next tick is not touched.
+    /// Makes a job on request, even while the schedule is paused or an earlier job runs. The next
+    /// tick stays.
     fn trigger_schedule(&mut self, trigger: &Trigger) -> Result<Answer, Refusal> {
         let mut schedule = self.scheduled(&trigger.seen.id)?;
         if schedule.head != trigger.seen.head || schedule.input != trigger.seen.input {
@@ -169,7 +170,7 @@ impl WorkingSet<'_> {
         Ok(Answer::Submitted { jobs: vec![job], existing })
     }
 
-    /// Says that a schedule is due. One that cannot be read stays as it is, but would be due for ever.
+    /// Reports a due schedule. An unreadable one keeps its bytes, but is never due again.
     pub(super) fn schedule_due(&mut self, key: RecordKey) -> Option<Schedule> {
         match self.record::<Schedule>(key.key.clone()) {
             Some(schedule) => schedule.due_at().is_some_and(|at| at <= self.now).then_some(schedule),
@@ -180,7 +181,8 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// Deals with ticks, unless another node has, or the schedule was changed: then it is looked at again, if it is still due.
+    /// Processes ticks, unless another node has, or the schedule was changed: then it is checked
+    /// again if still due.
     fn fire(&mut self, firing: &Firing) -> Answer {
         let known: Option<Schedule> = self.record(firing.seen.key());
         let Some(mut schedule) = known.filter(|known| *known == firing.seen) else {
@@ -206,7 +208,7 @@ impl WorkingSet<'_> {
         Answer::Settled
     }
 
-    /// Keeps the tick, and has it looked at again in a while.
+    /// Keeps the tick and retries it after a while.
     fn put_off(&mut self, seen: &Schedule) -> Answer {
         let known: Option<Schedule> = self.record(seen.key());
         if let Some(mut schedule) = known.filter(|known| known == seen) {
@@ -245,7 +247,8 @@ impl WorkingSet<'_> {
         Ticked::Dealt
     }
 
-    /// Whether the job of a tick would find no room if `previous` were cancelled for it: then that one goes on.
+    /// Whether the job of a tick would find no room even if `previous` were cancelled: then
+    /// `previous` goes on.
     fn lacks_room(&mut self, schedule: &Schedule, previous: JobId, queue_max: Option<u64>) -> bool {
         let queue = schedule.head.queue_id();
         let leaves_room = self
@@ -267,7 +270,7 @@ impl WorkingSet<'_> {
         debug_assert!(canceled.is_ok(), "{canceled:?}");
     }
 
-    /// Submits the job of a tick, by the way of every submission: the job, and whether it was there before.
+    /// Submits the job of a tick like any other: returns the job, and whether it existed.
     fn run(
         &mut self,
         schedule: &Schedule,

@@ -1,4 +1,4 @@
-//! Rows that nobody can use: set aside with the batch that met them, and given another chance when asked.
+//! Unreadable rows: set aside by the batch that loaded them, and restored on request.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -17,8 +17,8 @@ pub(super) fn wants(row: RowId, wants: &mut Wants) {
     }
 }
 
-/// A job that a store found on a shelf on which it does not stand by its own bytes: one of the two is damaged. A claim could not hand it
-/// out, and would find it again for ever.
+/// A job on a shelf that its own bytes contradict: one of the two is damaged. A claim could not
+/// hand it out, and would find it again for ever.
 pub(super) fn misplaced(job: &Job, shelf: &Shelf) -> Unreadable {
     let reason = match job.shelf() {
         Some(own) => format!("its bytes put it on the shelf {own:?}, and its row on {shelf:?}"),
@@ -28,7 +28,7 @@ pub(super) fn misplaced(job: &Job, shelf: &Shelf) -> Unreadable {
 }
 
 impl WorkingSet<'_> {
-    /// Sets aside what could not be read. What waits behind it in its chain does not wait any longer.
+    /// Sets aside unreadable rows, and unblocks what waits behind them in their chains.
     pub(super) fn set_aside(&mut self, unreadable: Vec<Unreadable>) {
         for Unreadable { row, reason, next } in unreadable {
             self.changes.set_aside.push(SetAside { row, at: self.now, reason });
@@ -39,8 +39,8 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// Lets a row take part again: that it could be loaded means that it can be read by now. Writing it as it is puts it back
-    /// where claims and timers look. A delivery stands outside of its chain from now on, which has gone on without it.
+    /// Returns a row to service: since it could be loaded, it is readable. Writing it unchanged
+    /// makes claims and timers find it again. A delivery leaves its chain, which has moved on.
     pub(super) fn restore(&mut self, row: RowId) -> Answer {
         match row {
             RowId::Job(id) => {

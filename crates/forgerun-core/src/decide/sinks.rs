@@ -1,7 +1,7 @@
-//! Sinks: which node sends, and how far it is.
+//! Sinks: which node sends, and its position.
 //!
-//! One node holds a sink at a time. Only its holder moves the place, and only forward: a holder that was taken for dead and
-//! comes back has an old fence, and is refused.
+//! One node holds a sink at a time. Only the holder moves the position, and only forward: a holder
+//! that was replaced has an old fence, and is refused.
 
 use super::working_set::WorkingSet;
 use crate::command::{Answer, Refusal, SinkCommand, SinkReport, SinkTake};
@@ -38,7 +38,7 @@ impl WorkingSet<'_> {
         Ok(sink)
     }
 
-    /// A holder whose lease is over still is one, as long as nobody took over.
+    /// A holder whose lease is over stays the holder until another node takes over.
     fn report_sink(&self, report: &SinkReport) -> Result<SinkCursor, Refusal> {
         let mut sink = self.record::<SinkCursor>(report.sink.as_str().into()).ok_or(Refusal::LeaseLost)?;
         let lease = sink.lease.as_mut().filter(|_| sink.fence == report.fence).ok_or(Refusal::LeaseLost)?;

@@ -1,5 +1,5 @@
-//! Submitting: all the jobs of a request, or none. Idempotency and uniqueness are decided here, in the transaction
-//! that writes the jobs, so that fifty equal requests at once still make one job.
+//! Submitting: all the jobs of a request, or none. Idempotency and uniqueness are decided in the
+//! transaction that writes the jobs, so that fifty equal concurrent requests make one job.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::queues;
 use super::working_set::{Slot, WorkingSet};
 use crate::command::{Answer, NewJob, Refusal, Submit};
-use crate::history::Outlook;
+use crate::history::RetryStatus;
 use crate::id::JobId;
 use crate::job::{Cancellation, Conflict, IdempotencyKey, Job, Name, Unique};
 use crate::limits;
@@ -36,7 +36,6 @@ pub(super) fn wants(submit: &Submit, wants: &mut Wants) {
     }
 }
 
-/// What to do about one job of a submission.
 pub(super) enum SubmitPlan {
     Insert,
     /// Insert, and cancel the job that holds its unique key.
@@ -45,12 +44,11 @@ pub(super) enum SubmitPlan {
     Use(KeyHolder),
 }
 
-/// Who holds a unique key when it is a job's turn.
 #[derive(Clone, Copy)]
 pub(super) enum KeyHolder {
-    /// A job that is there.
+    /// An existing job.
     There(Slot),
-    /// A job of the same submission, by its place.
+    /// A job of the same submission, by position.
     Before(usize),
 }
 
@@ -63,25 +61,23 @@ impl KeyHolder {
     }
 }
 
-/// A job of the submission that will hold its unique key once it is made.
+/// A job of the submission that will hold its unique key once it is inserted.
 struct HolderToBe {
     index: usize,
-    /// Where it will stand.
     facet: Facet,
-    /// When it will begin; it may keep the schedule of another.
+    /// Its schedule, which may come from the job it replaces.
     execution_at: Option<Time>,
-    /// Until when it will hold the key, at the latest.
+    /// Until when it holds the key, at the latest.
     until: Option<Time>,
 }
 
 impl HolderToBe {
-    /// Whether it stands in the way of whoever wants its key.
+    /// Whether it blocks another job with this key.
     fn blocks(&self, unique: &Unique, now: Time) -> bool {
         unique.facets & self.facet.bit() != 0 && self.until.is_none_or(|until| now < until)
     }
 }
 
-/// The jobs of a submission that will hold their unique keys, by key.
 type HoldersToBe = BTreeMap<[u8; 32], HolderToBe>;
 
 impl WorkingSet<'_> {
@@ -122,8 +118,8 @@ impl WorkingSet<'_> {
         Ok(Answer::Submitted { jobs, existing })
     }
 
-    /// The answer to a request that was made before. A key whose jobs are all gone counts as unused: a job that was met
-    /// (by its unique key) rather than made does not know the key, and is forgotten without it.
+    /// The answer to a repeated request. A key whose jobs are all gone counts as unused: a job
+    /// found by its unique key does not know the idempotency key, and is forgotten without it.
     pub(super) fn repeated(&self, submit: &Submit) -> Result<Option<Answer>, Refusal> {
         let Some(idempotency) = &submit.idempotency else { return Ok(None) };
         let Some(row) = self.keys.get(&idempotency.key) else { return Ok(None) };
@@ -143,7 +139,7 @@ impl WorkingSet<'_> {
         self.changes.keys.push((key.clone(), row));
     }
 
-    /// Checks every job before any is inserted. Jobs of one submission meet each other as if they came one after the other.
+    /// Checks every job before any is inserted. Jobs of one submission see each other in order.
     pub(super) fn plan(&mut self, submit: &Submit) -> Result<Vec<SubmitPlan>, Refusal> {
         let mut plans = Vec::with_capacity(submit.jobs.len());
         let mut arrivals: BTreeMap<Name, u64> = BTreeMap::new();
@@ -198,7 +194,7 @@ impl WorkingSet<'_> {
         holders.insert(unique.key, HolderToBe { index, facet, execution_at, until: unique.until });
     }
 
-    /// Whether a queue has no room for one more job once so many have left it.
+    /// Whether a queue has no room for one more job after `n_leaving` have left it.
     pub(super) fn is_full(&mut self, queue: &QueueId, queue_max: Option<u64>, n_leaving: u64) -> bool {
         let Some(max) = queue_max.into_iter().chain(self.waiting_max(queue)).min() else { return false };
         let key = queue.key();
@@ -207,8 +203,8 @@ impl WorkingSet<'_> {
         waiting >= max
     }
 
-    /// A bound that may be reached needs to know exactly how many jobs wait. Halfway to the default, what others are about to add
-    /// cannot reach it, unless each of them brings many.
+    /// A bound that may be reached needs the exact number of waiting jobs. Below half of the
+    /// default, what concurrent batches add cannot reach it, unless each adds many.
     fn ask_for_exact_count(&mut self, queue: &Name, waiting: u64, queue_max: u64) {
         let arrived = self.changes.counts.get(queue).map_or(0, |more| more.of(State::Queued)).max(0) as u64;
         let arriving = waiting.saturating_sub(self.waiting(queue)) + arrived;
@@ -223,7 +219,7 @@ impl WorkingSet<'_> {
     fn plan_unique(&self, new: &NewJob, index: usize, holders: &HoldersToBe) -> Result<SubmitPlan, Refusal> {
         let Some(unique) = &new.head.unique else { return Ok(SubmitPlan::Insert) };
         let holder = match holders.get(&unique.key) {
-            // Whoever had the key before that one is in nobody's way any more.
+            // The previous holder of the key no longer blocks.
             Some(earlier) => earlier.blocks(unique, self.now).then_some(KeyHolder::Before(earlier.index)),
             None => self.blocking(unique).map(KeyHolder::There),
         };
@@ -247,7 +243,7 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// The job that holds the unique key, if it stands in the way of whoever wants it.
+    /// The job that holds the unique key, if it blocks the new one.
     fn blocking(&self, unique: &Unique) -> Option<Slot> {
         let slot = self.uniques.get(&unique.key).and_then(|&holder| self.find(holder))?;
         let holder = self.job(slot);
@@ -257,8 +253,8 @@ impl WorkingSet<'_> {
         (blocks && !is_over).then_some(slot)
     }
 
-    /// Lets a job that has ended hold its unique key again, unless another blocks it by now. Whatever the policy says of
-    /// newcomers, that one was there first: it is neither met nor replaced.
+    /// Lets a retried job hold its unique key again, unless another job blocks it. The conflict
+    /// policy does not apply, since this job was first: it is neither replaced nor returned.
     pub(super) fn hold_again(&mut self, slot: Slot) -> Result<(), Refusal> {
         let (id, head) = (self.job(slot).id, self.job(slot).head.clone());
         let Some(unique) = &head.unique else { return Ok(()) };
@@ -277,7 +273,7 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// Whether a job takes room in its queue that nobody leaves for it.
+    /// Whether a job takes a place in its queue that no other job frees.
     fn needs_room(&self, jobs: &[NewJob], new: &NewJob, plan: &SubmitPlan, holders: &HoldersToBe) -> bool {
         let (waits, head) = match plan {
             SubmitPlan::Insert => return true,
@@ -302,7 +298,7 @@ impl WorkingSet<'_> {
     fn replace(&mut self, slot: Slot) -> Result<(), Refusal> {
         let reason = "replaced by a newer job with the same unique key".into();
         self.change(slot).cancel = Some(Cancellation { by: "system".into(), reason });
-        let at = self.step(slot, Cause::Replace, Outlook::Open)?;
+        let at = self.step(slot, Cause::Replace, RetryStatus::Open)?;
         self.end(slot, at);
         Ok(())
     }
@@ -324,15 +320,14 @@ impl WorkingSet<'_> {
         Ok(slot)
     }
 
-    /// Makes a waiting job claimable.
     pub(super) fn enqueue(&mut self, slot: Slot, cause: Cause) -> Result<(), Refusal> {
-        let at = self.step(slot, cause, Outlook::Open)?;
+        let at = self.step(slot, cause, RetryStatus::Open)?;
         self.change(slot).queued_at = Some(at);
         Ok(())
     }
 }
 
-/// The newcomer, with the schedule of the job that it replaces if its policy says so.
+/// The new job, with the schedule of the job that it replaces if its policy says so.
 fn keep_schedule(new: &NewJob, execution_at: Option<Time>) -> NewJob {
     let keeps = |unique: &Unique| unique.on_conflict == Conflict::ReplaceKeepingSchedule;
     let mut new = new.clone();

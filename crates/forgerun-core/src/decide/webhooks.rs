@@ -1,4 +1,4 @@
-//! Registered webhooks and the keys that deliveries are signed with: who may have which, and what changing them does.
+//! Registered webhooks and signing keys.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -65,7 +65,7 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// The webhook of an owner, or why they may not have it.
+    /// The webhook, if the caller owns it.
     fn own_webhook(&self, owned: OwnedWebhook) -> Result<&Webhook, Refusal> {
         let webhook = self.outbox.webhook(owned.webhook).ok_or(Refusal::WebhookNotFound)?;
         if webhook.client != owned.client {
@@ -128,7 +128,7 @@ impl WorkingSet<'_> {
         Ok(Answer::Redelivered { n_deliveries, more })
     }
 
-    /// When a webhook is changed that is changed now: later than ever before, so that no two revisions share a moment.
+    /// Moment of a change, later than any before, so that no two revisions share one.
     fn changed_at(&self, webhook: &Webhook) -> Time {
         self.now.max(webhook.revision() + Duration::from_micros(1))
     }

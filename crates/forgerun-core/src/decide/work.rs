@@ -1,6 +1,7 @@
-//! What the holder of a job reports: begun, alive, done, failed, given back.
+//! Reports of the holder of a job: started, alive, succeeded, failed, handed back.
 //!
-//! Only the holder may. A worker that lost its lease has an old fencing token, and whatever it reports is refused.
+//! Only the holder may report. A worker that lost its lease has an old fencing token and is
+//! refused.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -8,8 +9,8 @@ use core::time::Duration;
 
 use super::working_set::{Slot, WorkingSet, millis};
 use crate::catalog::Kind;
-use crate::command::{Answer, Extend, Fail, Held, Note, Output, Refusal, Succeed, Upload, WorkError};
-use crate::history::{EventKind, Outlook};
+use crate::command::{Answer, Extend, Fail, HeldJob, Note, Output, Refusal, Succeed, Upload, WorkError};
+use crate::history::{EventKind, RetryStatus};
 use crate::job::{AttemptError, ResultNote, bounded, earliest};
 use crate::limits;
 use crate::retry::{AttemptFailure, Next, RetryVerdict};
@@ -18,15 +19,15 @@ use crate::state::{Cause, State};
 use crate::time::Time;
 
 impl WorkingSet<'_> {
-    pub(super) fn start(&mut self, held: &Held) -> Result<Answer, Refusal> {
+    pub(super) fn start(&mut self, held: &HeldJob) -> Result<Answer, Refusal> {
         let slot = self.held(held)?;
         self.begin(slot)?;
         Ok(Answer::Done(self.job(slot).clone()))
     }
 
-    /// ASSIGNED to RUNNING; the time of the attempt begins to run.
+    /// ASSIGNED to RUNNING; the timeout of the attempt begins.
     pub(super) fn begin(&mut self, slot: Slot) -> Result<(), Refusal> {
-        let at = self.step(slot, Cause::Start, Outlook::Open)?;
+        let at = self.step(slot, Cause::Start, RetryStatus::Open)?;
         let job = self.change(slot);
         job.started_at = Some(at);
         job.progress = None;
@@ -61,11 +62,11 @@ impl WorkingSet<'_> {
         Ok(Answer::Done(self.job(slot).clone()))
     }
 
-    /// Moves the end of the lease.
+    /// Extends the lease.
     pub(super) fn prolong(&mut self, slot: Slot, length: Option<Duration>) {
         let now = self.now;
         if let Some(lease) = &mut self.change(slot).lease {
-            // A late or shorter extension never takes away what the worker was promised.
+            // A late or shorter extension never shortens the lease.
             lease.until = lease.until.max(now + length.unwrap_or(lease.length));
         }
     }
@@ -81,23 +82,23 @@ impl WorkingSet<'_> {
     pub(super) fn succeed(&mut self, succeed: &Succeed) -> Result<Answer, Refusal> {
         let slot = self.held(&succeed.held)?;
         if let Some(items) = self.job(slot).head.items {
-            // A batch ends as its items did, so these must be told.
+            // The items of a batch decide its end, so they must be reported.
             return Err(Refusal::WrongItems { expected: items.n });
         }
         let uploaded = self.job(slot).lease.as_ref().and_then(|lease| lease.upload.clone());
-        let at = self.step(slot, Cause::Finish, Outlook::Open)?;
+        let at = self.step(slot, Cause::Finish, RetryStatus::Open)?;
         if let Some(output) = succeed.output.clone().or(uploaded) {
-            self.leave(slot, at, &output);
+            self.set_result(slot, at, &output);
         }
         self.end(slot, at);
         Ok(Answer::Done(self.job(slot).clone()))
     }
 
-    /// Notes what the job left, and until when. Nothing outlives the job itself.
-    fn leave(&mut self, slot: Slot, at: Time, output: &Arc<Output>) {
+    /// Stores the result and its retention, which is never longer than the job's.
+    fn set_result(&mut self, slot: Slot, at: Time, output: &Arc<Output>) {
         let job = self.change(slot);
-        // What a step leaves may be needed by steps to come, whenever these have their turn.
-        let keep = job.head.keep.filter(|_| job.head.workflow.is_none());
+        // Later steps may need the result of a step, whenever they run.
+        let keep = job.head.result_retention.filter(|_| job.head.workflow.is_none());
         let kept = keep.map(|keep| keep.of(output));
         let expires_at = kept.filter(|&kept| kept < job.record_kept()).map(|kept| at + kept);
         let media_type = bounded(output.media_type.clone());
@@ -113,7 +114,7 @@ impl WorkingSet<'_> {
         Ok(Answer::Done(self.job(slot).clone()))
     }
 
-    /// Ends the attempt under way with an error, and goes on as the retry policy says.
+    /// Ends the running attempt with an error, and goes on as the retry policy says.
     pub(super) fn break_off(&mut self, slot: Slot, cause: Cause, error: &WorkError) -> Result<(), Refusal> {
         if self.job(slot).state != State::Running {
             return Err(Refusal::WrongState(self.job(slot).state));
@@ -134,19 +135,19 @@ impl WorkingSet<'_> {
             (Next::RetryIn(_), Some(delay)) => Next::RetryIn(delay.min(limits::RETRY_DELAY_MAX)),
             (next, _) => next,
         };
-        let outlook = match next {
-            Next::RetryIn(_) => Outlook::WillRetry,
-            Next::End { .. } if job.can_retry() => Outlook::Open,
-            Next::End { .. } => Outlook::Final,
+        let retry_status = match next {
+            Next::RetryIn(_) => RetryStatus::WillRetry,
+            Next::End { .. } if job.can_retry() => RetryStatus::Open,
+            Next::End { .. } => RetryStatus::Final,
         };
-        let at = self.step(slot, cause, outlook)?;
-        // Ended in so many words, by the handler or by the policy's list, rather than by the kind of failure.
+        let at = self.step(slot, cause, retry_status)?;
+        // Ended explicitly, by the handler or by the policy's list, not by the kind of failure.
         let settled = match error.verdict {
             Some(RetryVerdict::Discard | RetryVerdict::DeadLetter) => true,
             Some(RetryVerdict::Retry) => false,
             None => matches!(next, Next::End { listed: true, .. }),
         };
-        // A timeout stays one, whoever decided not to try again.
+        // A timeout stays one, whichever rule forbids the retry.
         let kind = if settled && cause != Cause::Timeout { Kind::NonRetryable } else { error.kind };
         self.remember(
             slot,
@@ -173,7 +174,7 @@ impl WorkingSet<'_> {
             },
         );
         match next {
-            // A lost runner says nothing about the work: try again at once.
+            // A lost runner says nothing about the work: retry at once.
             Next::RetryIn(_) if cause == Cause::RunnerLost => self.try_again(slot, Duration::ZERO, 1),
             Next::RetryIn(wait) => self.try_again(slot, wait, 1),
             Next::End { dead_letter, .. } => {
@@ -185,12 +186,12 @@ impl WorkingSet<'_> {
     }
 
     /// Puts a job back on its shelf, claimable after `delay`.
-    pub(super) fn hand_back(&mut self, held: &Held, delay: Duration) -> Result<Answer, Refusal> {
+    pub(super) fn hand_back(&mut self, held: &HeldJob, delay: Duration) -> Result<Answer, Refusal> {
         let slot = self.held(held)?;
         let delay = delay.min(limits::RETRY_DELAY_MAX);
         match self.job(slot).state {
             State::Running => {
-                self.step(slot, Cause::HandBack, Outlook::WillRetry)?;
+                self.step(slot, Cause::HandBack, RetryStatus::WillRetry)?;
                 self.try_again(slot, delay, 0)?;
             }
             _ => {
@@ -207,7 +208,7 @@ impl WorkingSet<'_> {
         self.enqueue(slot, cause)
     }
 
-    /// FAILED to QUEUED by the server's own doing. `raise` is 0 where the broken attempt does not count.
+    /// FAILED to QUEUED by the server. `raise` is 0 if the broken attempt does not count.
     fn try_again(&mut self, slot: Slot, wait: Duration, raise: u32) -> Result<(), Refusal> {
         let available_at = (!wait.is_zero()).then(|| self.now + wait);
         let job = self.change(slot);

@@ -1,13 +1,15 @@
-//! Workers outside: that they are alive, what they are told, and what happens to their jobs when they are gone.
+//! External workers: heartbeats, directives, and the jobs of lost workers.
 //!
-//! A worker is only ever asked about in the name of its owner, and only jobs of that owner are extended or taken back.
+//! Commands name a worker together with its owner, and only jobs of that owner are extended or
+//! taken back.
 
 use alloc::vec::Vec;
 
 use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
 use crate::command::{
-    Answer, Beat, Beaten, Claim, Held, Refusal, WorkError, WorkerCommand, WorkerKind, WorkerLost,
+    Answer, Claim, Heartbeat, HeartbeatAnswer, HeldJob, Refusal, WorkError, WorkerCommand, WorkerKind,
+    WorkerLost,
 };
 use crate::id::JobId;
 use crate::job::Job;
@@ -20,15 +22,17 @@ use crate::worker::{Worker, WorkerId, WorkerState};
 pub(super) fn wants(command: &WorkerCommand, wants: &mut Wants) {
     wants.records.insert(Worker::record_key(command.worker().key()));
     match command {
-        WorkerCommand::Beat(beat) => {
-            wants.jobs_sought.extend(beat.jobs.iter().take(limits::WORKER_JOBS_MAX).map(|(job, _)| *job));
+        WorkerCommand::Heartbeat(heartbeat) => {
+            wants
+                .jobs_sought
+                .extend(heartbeat.jobs.iter().take(limits::WORKER_JOBS_MAX).map(|(job, _)| *job));
         }
         WorkerCommand::Lost(lost) => wants.jobs_sought.extend(&lost.jobs),
         WorkerCommand::Direct { .. } => {}
     }
 }
 
-/// The worker that a claim is for, if it is one outside.
+/// The external worker of a claim.
 pub(super) fn claimant(claim: &Claim) -> Option<WorkerId> {
     match &claim.worker_kind {
         WorkerKind::External(owner) => Some(WorkerId { owner: owner.clone(), name: claim.worker.clone() }),
@@ -39,19 +43,19 @@ pub(super) fn claimant(claim: &Claim) -> Option<WorkerId> {
 impl WorkingSet<'_> {
     pub(super) fn worker(&mut self, command: &WorkerCommand) -> Result<Answer, Refusal> {
         match command {
-            WorkerCommand::Beat(beat) => Ok(self.beat(beat)),
+            WorkerCommand::Heartbeat(heartbeat) => Ok(self.heartbeat(heartbeat)),
             WorkerCommand::Direct { worker, to } => self.direct(worker, *to),
             WorkerCommand::Lost(lost) => Ok(self.release(lost)),
         }
     }
 
-    /// Whether the worker of a claim may be given anything. One that is not known yet may.
+    /// Whether the worker's directive allows new jobs. Unknown workers may claim.
     pub(super) fn takes_work(&self, id: &WorkerId) -> bool {
         self.record::<Worker>(id.key()).is_none_or(|worker| worker.takes_work())
     }
 
-    /// Notes what a worker fetched that sends heartbeats: should it be gone, that is taken back too. Of one that sends none
-    /// nothing is noted, since its silence means nothing.
+    /// Notes the claimed jobs with a worker that sends heartbeats, so that they are taken back if
+    /// it is lost. A worker without heartbeats is not tracked, since its silence means nothing.
     pub(super) fn note_fetch(&mut self, id: &WorkerId, claim: &Claim, jobs: &[Job]) {
         let Some(mut worker) = self.record::<Worker>(id.key()) else { return };
         worker.jobs.extend(jobs.iter().map(|job| job.id));
@@ -65,29 +69,29 @@ impl WorkingSet<'_> {
         self.put_record(&worker);
     }
 
-    fn beat(&mut self, beat: &Beat) -> Answer {
+    fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Answer {
         let now = self.now;
-        let known: Option<Worker> = self.record(beat.worker.key());
-        let mut worker = known.unwrap_or_else(|| Worker::new(beat.worker.clone(), now));
+        let known: Option<Worker> = self.record(heartbeat.worker.key());
+        let mut worker = known.unwrap_or_else(|| Worker::new(heartbeat.worker.clone(), now));
         let (mut extended, mut canceled) = (Vec::new(), Vec::new());
-        for (job, holder) in beat.jobs.iter().take(limits::WORKER_JOBS_MAX) {
-            let client = Some(beat.worker.owner.client);
-            match self.held(&Held { job: *job, holder: holder.clone(), client }) {
+        for (job, proof) in heartbeat.jobs.iter().take(limits::WORKER_JOBS_MAX) {
+            let client = Some(heartbeat.worker.owner.client);
+            match self.held(&HeldJob { job: *job, proof: proof.clone(), client }) {
                 Ok(slot) => {
-                    self.prolong(slot, beat.lease);
+                    self.prolong(slot, heartbeat.lease);
                     extended.push(*job);
                 }
                 Err(Refusal::AlreadyCanceled) => canceled.push(*job),
                 Err(_) => {}
             }
         }
-        worker.learn(&beat.facts);
-        worker.state = beat.state.unwrap_or(worker.state);
+        worker.learn(&heartbeat.facts);
+        worker.state = heartbeat.state.unwrap_or(worker.state);
         worker.seen_at = worker.seen_at.max(now);
         worker.lost_at = None;
         worker.jobs.clone_from(&extended);
         self.put_record(&worker);
-        Answer::Beat(Beaten { worker, extended, canceled }.into())
+        Answer::Heartbeat(HeartbeatAnswer { worker, extended, canceled }.into())
     }
 
     fn direct(&mut self, id: &WorkerId, to: WorkerState) -> Result<Answer, Refusal> {
@@ -97,10 +101,10 @@ impl WorkingSet<'_> {
         Ok(Answer::Settled)
     }
 
-    /// Does what is due about a worker: one that is silent is reported as lost if it held anything, and else forgotten.
+    /// Processes a silent worker: reported as lost if it held jobs, else forgotten.
     pub(super) fn worker_due(&mut self, key: RecordKey) -> Option<WorkerLost> {
         let Some(mut worker) = self.record::<Worker>(key.key.clone()) else {
-            // It cannot be read, and would be due for ever.
+            // Unreadable, and would be due for ever.
             self.remove_record(key);
             return None;
         };
@@ -111,13 +115,13 @@ impl WorkingSet<'_> {
             self.remove_record(key);
             return None;
         }
-        // Should what follows be lost with this process, the worker is found again.
+        // If the follow-up is lost with this process, the worker becomes due again.
         worker.lost_at = Some(self.now);
         self.put_record(&worker);
         Some(WorkerLost { worker: worker.id, jobs: worker.jobs })
     }
 
-    /// Takes back what a worker holds that is gone.
+    /// Takes back the jobs of a lost worker.
     fn release(&mut self, lost: &WorkerLost) -> Answer {
         let Some(worker) = self.record::<Worker>(lost.worker.key()).filter(|worker| worker.lost_at.is_some())
         else {
@@ -137,12 +141,12 @@ impl WorkingSet<'_> {
     fn held_by(&self, job: JobId, worker: &WorkerId) -> Option<Slot> {
         let slot = self.find(job)?;
         let job = self.job(slot);
-        let holder = job.lease.as_ref().map(|lease| &lease.worker);
-        (job.state.is_active() && job.head.client == worker.owner.client && holder == Some(&worker.name))
+        let proof = job.lease.as_ref().map(|lease| &lease.worker);
+        (job.state.is_active() && job.head.client == worker.owner.client && proof == Some(&worker.name))
             .then_some(slot)
     }
 
-    /// The worker that held a job gave no sign of life.
+    /// The worker of a job stopped extending its lease.
     pub(super) fn lose(&mut self, slot: Slot) -> Result<(), Refusal> {
         if self.job(slot).state == State::Assigned {
             return self.take_back(slot, Cause::LeaseExpired);

@@ -1,5 +1,6 @@
-//! Workflows: begun in one transaction, and moved on in the transaction that ends a step. So no step is lost and none is made twice: the
-//! end of the job, the note of it and the jobs that follow are written together or not at all.
+//! Workflows: begun in one transaction, and moved on in the transaction that ends a step. The end
+//! of the job, its note in the workflow and the jobs that follow are written together, so no step
+//! is lost and none runs twice.
 //!
 //! ```text
 //!   a step's job ends ──► noted in the workflow ──► steps behind it: released (a job is made), skipped, or wait on
@@ -7,8 +8,8 @@
 //!                                               └─► nothing left: the workflow's own job ends as its steps did
 //! ```
 //!
-//! Which jobs end in a batch is known only when it is decided, so the rows of a workflow are sought on the way
-//! ([`WorkingSet::seek`]).
+//! Which jobs end in a batch is known only when it is decided, so the rows of a workflow are loaded
+//! on demand ([`WorkingSet::seek`]).
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
@@ -21,7 +22,7 @@ use super::submit;
 use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
 use crate::command::{Answer, NewJob, NewStep, NewWorkflow, Owned, Refusal, Retry, Submit};
-use crate::history::{EventKind, Outlook};
+use crate::history::{EventKind, RetryStatus};
 use crate::id::{ExecutionId, JobId};
 use crate::item::{ItemError, Tally};
 use crate::job::{Cancellation, Head, Job, cut};
@@ -34,10 +35,8 @@ use crate::workflow::{
     FailurePolicy, GraphStep, PendingCancel, StepCondition, StepState, Workflow, WorkflowPart,
 };
 
-/// Why a step was cancelled with its workflow.
 const WORKFLOW_CANCELED: &str = "its workflow was cancelled";
 
-/// The workflows of a batch, read once and written once.
 #[derive(Default)]
 pub(super) struct Workflows(BTreeMap<JobId, Workflow>);
 
@@ -48,7 +47,7 @@ pub(super) fn wants(new: &NewWorkflow, wants: &mut Wants) {
     submit::wants(&Submit { jobs, idempotency: None, ..new.submit }, wants);
 }
 
-/// A job like the one that a step begins with, for the bounds of its queue.
+/// A job with the queue of the step, to check the queue's bound.
 fn first_job(submit: &Submit, step: &NewStep) -> NewJob {
     let id = submit.jobs.first().map_or(JobId::from_u128(0), |own| own.id);
     NewJob { id, id_given: false, head: step.head.clone(), input: step.input.clone() }
@@ -70,7 +69,7 @@ impl WorkingSet<'_> {
         let ready = workflow.advance();
         self.check_room(new, own, &ready)?;
         let slot = self.insert(own)?;
-        self.set_off(slot)?;
+        self.start_workflow(slot)?;
         parts.iter().for_each(|part| self.put_record(part));
         self.workflows.0.insert(own.id, workflow);
         self.release_steps(own.id, ready)?;
@@ -83,7 +82,7 @@ impl WorkingSet<'_> {
         Ok(Answer::Submitted { jobs: vec![job], existing: false })
     }
 
-    /// The bounds of queues count for what begins at once.
+    /// The queue bounds count the steps that begin at once.
     fn check_room(&mut self, new: &NewWorkflow, own: &NewJob, ready: &[u32]) -> Result<(), Refusal> {
         let first = ready.iter().map(|&index| first_job(&new.submit, &new.steps[index as usize]));
         let own_id_is_free = Submit { jobs: vec![own.clone()], idempotency: None, ..new.submit };
@@ -93,16 +92,17 @@ impl WorkingSet<'_> {
     }
 
     /// A workflow runs from the beginning, without a worker.
-    fn set_off(&mut self, slot: Slot) -> Result<(), Refusal> {
+    fn start_workflow(&mut self, slot: Slot) -> Result<(), Refusal> {
         let job = self.change(slot);
         job.available_at = None;
         job.fence += 1;
         job.attempt_handed = job.attempt;
-        self.step(slot, Cause::Claim, Outlook::Open)?;
+        self.step(slot, Cause::Claim, RetryStatus::Open)?;
         self.begin(slot)
     }
 
-    /// Makes the jobs of steps whose turn it is. A step whose definition cannot be read fails, so that its workflow does not wait for ever.
+    /// Makes the jobs of ready steps. A step whose definition is unreadable fails, so that its
+    /// workflow does not wait for ever.
     fn release_steps(&mut self, id: JobId, ready: Vec<u32>) -> Result<(), Refusal> {
         let mut read: Option<(RecordKey, Option<WorkflowPart>)> = None;
         let mut ready = VecDeque::from(ready);
@@ -116,18 +116,19 @@ impl WorkingSet<'_> {
             match part.and_then(|part| part.definition(index)) {
                 Some(definition) => {
                     let (mut head, input) = (definition.head.clone(), definition.input.clone());
-                    self.forgive_lateness(id, &mut head);
+                    self.drop_passed_times(id, &mut head);
                     self.insert(&NewJob { id: job, id_given: false, head, input })?;
                 }
                 None if self.changes.more.records.contains(&key) => {}
-                None => ready.extend(self.lose_step(id, index)),
+                None => ready.extend(self.fail_unreadable_step(id, index)),
             }
         }
         Ok(())
     }
 
-    /// Whoever retried a workflow asked for steps that were too late by then.
-    fn forgive_lateness(&self, id: JobId, head: &mut Arc<Head>) {
+    /// Removes expiry and deadline that had passed when the workflow was retried: the retry asks
+    /// for the step anyway.
+    fn drop_passed_times(&self, id: JobId, head: &mut Arc<Head>) {
         let Some(own) = self.find(id) else { return };
         let is_late = |at: Option<Time>| at.is_some_and(|at| self.job(own).was_retried_since(at));
         if is_late(head.expires_at) {
@@ -138,8 +139,8 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// A step has no definition: it fails. Gives the steps whose turn that makes it.
-    fn lose_step(&mut self, id: JobId, index: u32) -> Vec<u32> {
+    /// Fails a step without a readable definition. Returns the steps that this makes ready.
+    fn fail_unreadable_step(&mut self, id: JobId, index: u32) -> Vec<u32> {
         let message = String::from("The definition of the step cannot be read.");
         let error = ItemError { kind: Kind::HandlerError, message, retryable: false };
         let Some(workflow) = self.workflows.0.get_mut(&id) else { return Vec::new() };
@@ -147,21 +148,22 @@ impl WorkingSet<'_> {
         workflow.advance()
     }
 
-    /// What the end of a job means for a workflow.
+    /// Moves the workflow on when a job ends.
     pub(super) fn move_workflow(&mut self, slot: Slot) {
         let job = self.job(slot);
-        let moved = match (&job.head.workflow, &job.head.conducts) {
+        let moved = match (&job.head.workflow, &job.head.workflow_head) {
             (Some(step), _) => {
                 let (id, index) = (step.workflow, step.index);
                 self.step_ended(slot, id, index)
             }
-            (None, Some(_)) if job.state == State::Canceled => self.abandon(slot),
+            (None, Some(_)) if job.state == State::Canceled => self.cancel_steps_of(slot),
             (None, _) => Ok(()),
         };
         debug_assert_eq!(moved, Ok(()), "{:?}", self.job(slot));
     }
 
-    /// A workflow whose own job cannot be read goes on with its steps; it ends when its job is restored.
+    /// If the workflow's own job is unreadable, its steps go on; the workflow ends when its job is
+    /// restored.
     fn step_ended(&mut self, slot: Slot, id: JobId, index: u32) -> Result<(), Refusal> {
         let own = self.seek(id);
         let runs = own.is_none_or(|own| self.job(own).state == State::Running);
@@ -181,7 +183,7 @@ impl WorkingSet<'_> {
             workflow.stop();
             let spares: fn(&GraphStep, &Job) -> bool = match policy {
                 FailurePolicy::Continue | FailurePolicy::Stop => |_, _| false,
-                // What a worker may have done by now is known, and can be undone, only when it ends.
+                // What an active worker does is known, and can be undone, only when it ends.
                 FailurePolicy::Compensate => {
                     |step, job| job.state.is_active() || step.when != StepCondition::AllSucceeded
                 }
@@ -192,23 +194,23 @@ impl WorkingSet<'_> {
         own.map_or(Ok(()), |own| self.catch_up(own))
     }
 
-    /// Brings the workflow's own job up to where its steps are.
+    /// Updates the workflow's own job from its steps.
     fn catch_up(&mut self, own: Slot) -> Result<(), Refusal> {
         self.tell_progress(own, self.job(own).id);
         self.end_workflow(own)
     }
 
-    /// A job takes part again that could not be read: if it is a workflow, its steps went on meanwhile.
+    /// A restored job may be a workflow whose steps went on meanwhile.
     pub(super) fn workflow_restored(&mut self, slot: Slot) {
         let job = self.job(slot);
-        let runs = job.head.conducts.is_some() && job.state == State::Running;
+        let runs = job.head.workflow_head.is_some() && job.state == State::Running;
         if runs && self.conductor(job.id).is_some() {
             let caught_up = self.catch_up(slot);
             debug_assert_eq!(caught_up, Ok(()), "{:?}", self.job(slot));
         }
     }
 
-    /// The workflow's own job, if both it and the record are there.
+    /// The workflow's own job, if both the job and its record exist.
     fn conductor(&mut self, id: JobId) -> Option<Slot> {
         let own = self.seek(id);
         self.seek_workflow(id)?;
@@ -237,7 +239,8 @@ impl WorkingSet<'_> {
         self.append_event(own, EventKind::Progress(percent));
     }
 
-    /// Ends the workflow if all its steps are over. Rows that are still sought may belong to steps that are not.
+    /// Ends the workflow if all steps are over. Rows that are still being loaded may belong to open
+    /// steps.
     fn end_workflow(&mut self, own: Slot) -> Result<(), Refusal> {
         let (id, state) = (self.job(own).id, self.job(own).state);
         let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
@@ -256,20 +259,20 @@ impl WorkingSet<'_> {
         }
         self.change(own).cancel = Some(cancellation);
         let cause = if by_client { Cause::CancelByUser } else { Cause::CancelBySystem };
-        let at = self.step(own, cause, Outlook::Open)?;
+        let at = self.step(own, cause, RetryStatus::Open)?;
         self.end(own, at);
         Ok(())
     }
 
-    /// Stops a workflow that is to be cancelled, and begins to undo what it did. Gives whether that changed it; `None` if there is nothing
-    /// to undo, so that it can be cancelled at once.
+    /// Stops a workflow before its cancellation and begins to undo its steps. Returns whether that
+    /// changed it; `None` if nothing is to be undone, so that it can be cancelled at once.
     pub(super) fn undo_and_cancel(
         &mut self,
         own: Slot,
         cancel: PendingCancel,
     ) -> Result<Option<bool>, Refusal> {
         let id = self.job(own).id;
-        if self.job(own).head.conducts.is_none() || self.conductor(id).is_none() {
+        if self.job(own).head.workflow_head.is_none() || self.conductor(id).is_none() {
             return Ok(None);
         }
         let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(None) };
@@ -280,7 +283,7 @@ impl WorkingSet<'_> {
         if !workflow.is_compensating() {
             return Ok(None);
         }
-        workflow.abandon(false);
+        workflow.cancel_waiting(false);
         workflow.canceling = Some(cancel);
         self.cancel_steps(id, WORKFLOW_CANCELED, |step, _| step.undoes.is_some())?;
         self.go_on(id)?;
@@ -288,27 +291,27 @@ impl WorkingSet<'_> {
         Ok(Some(true))
     }
 
-    /// Makes the jobs of the steps whose turn it is.
     fn go_on(&mut self, id: JobId) -> Result<(), Refusal> {
         let ready = self.workflows.0.get_mut(&id).map(Workflow::advance).unwrap_or_default();
         self.release_steps(id, ready)
     }
 
-    /// The workflow was cancelled: nothing of it goes on.
-    fn abandon(&mut self, own: Slot) -> Result<(), Refusal> {
+    /// Cancels the steps of a cancelled workflow.
+    fn cancel_steps_of(&mut self, own: Slot) -> Result<(), Refusal> {
         let id = self.job(own).id;
         if self.conductor(id).is_none() {
             return Ok(());
         }
         if let Some(workflow) = self.workflows.0.get_mut(&id) {
-            workflow.abandon(true);
+            workflow.cancel_waiting(true);
             workflow.canceling = None;
         }
         self.cancel_steps(id, WORKFLOW_CANCELED, |_, _| false)
     }
 
-    /// Cancels the jobs of the workflow that are under way, except those that are spared. All are noted as cancelled before the first one
-    /// ends: so no end of theirs moves the workflow, which the caller does, once.
+    /// Cancels the active jobs of the workflow, except the spared ones. All are noted as cancelled
+    /// before the first one ends, so their ends do not move the workflow; the caller does that
+    /// once.
     fn cancel_steps(
         &mut self,
         id: JobId,
@@ -336,16 +339,17 @@ impl WorkingSet<'_> {
                 continue;
             }
             self.change(slot).cancel = Some(Cancellation { by: "workflow".into(), reason: reason.into() });
-            let at = self.step(slot, Cause::CancelBySystem, Outlook::Open)?;
+            let at = self.step(slot, Cause::CancelBySystem, RetryStatus::Open)?;
             self.end(slot, at);
         }
         Ok(())
     }
 
-    /// A job was retried: if it is a workflow, what failed of it is tried again; if it is a step, its workflow waits for it again.
+    /// After a retry: a workflow retries its failed steps; the workflow of a step waits for the
+    /// step again.
     pub(super) fn resume_workflow(&mut self, slot: Slot, from: Option<u32>) -> Result<(), Refusal> {
         let head = self.job(slot).head.clone();
-        match (&head.workflow, &head.conducts) {
+        match (&head.workflow, &head.workflow_head) {
             (Some(step), _) => {
                 self.reopen_step(slot, step.workflow, step.index);
                 Ok(())
@@ -360,7 +364,7 @@ impl WorkingSet<'_> {
         let (runs, job) = (self.job(own).state == State::Running, self.job(slot).id);
         let Some(workflow) = self.workflows.0.get_mut(&id) else { return };
         let Some(step) = workflow.steps.get(index as usize) else { return };
-        // What others are undone for does not run on.
+        // Jobs whose compensations run are not retried.
         let too_late = step.undoes.is_none() && workflow.is_compensating();
         let stands_for_it = workflow.job_of(index) == job;
         if runs && stands_for_it && step.state == StepState::Failed && !too_late {
@@ -368,7 +372,7 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// Whether a workflow that is to be retried can go on from a step.
+    /// Refuses a retry from a step that cannot run.
     pub(super) fn check_from(&mut self, own: Slot, from: u32) -> Result<(), Refusal> {
         let id = self.job(own).id;
         let workflow = self.seek_workflow(id).ok_or(Refusal::NotFound)?;
@@ -377,7 +381,7 @@ impl WorkingSet<'_> {
 
     fn run_again(&mut self, own: Slot, from: Option<u32>) -> Result<(), Refusal> {
         let id = self.job(own).id;
-        self.set_off(own)?;
+        self.start_workflow(own)?;
         if self.conductor(id).is_none() {
             return Ok(());
         }
@@ -389,7 +393,7 @@ impl WorkingSet<'_> {
         self.end_workflow(own)
     }
 
-    /// Tries a failed step again: in its job, or in a new one if that is gone or cannot be tried again.
+    /// Retries a failed step: in its job, or in a new one if that is gone or cannot be retried.
     fn try_step(&mut self, id: JobId, index: u32) {
         let Some(job) = self.workflows.0.get(&id).map(|workflow| workflow.job_of(index)) else { return };
         let slot = self.seek(job);
@@ -399,7 +403,7 @@ impl WorkingSet<'_> {
         let retry = Retry { owned, execution, afresh: true, dead_letter: false, from: None };
         let tried = match state {
             Some(State::Failed) => self.retry(&retry).is_ok(),
-            // Somebody tried it again by itself.
+            // A client retried it directly.
             Some(_) => true,
             None => false,
         };
@@ -418,13 +422,13 @@ impl WorkingSet<'_> {
         ExecutionId::v7(self.now.unix_ms(), bits)
     }
 
-    /// Whether the results of an ended job may still be needed by its workflow.
+    /// Whether the workflow may still need the result of an ended job.
     pub(super) fn is_needed(&mut self, slot: Slot) -> bool {
         let Some(step) = self.job(slot).head.workflow else { return false };
         self.seek(step.workflow).is_some_and(|own| !self.job(own).state.is_final())
     }
 
-    /// The records of a workflow go with its own job.
+    /// Deletes the records of a deleted workflow.
     pub(super) fn forget_workflow(&mut self, id: JobId) {
         let key = Workflow::key_of(id);
         let Some(workflow) = self.seek_record::<Workflow>(&key) else { return };
@@ -436,7 +440,6 @@ impl WorkingSet<'_> {
         self.remove_record(key);
     }
 
-    /// Writes the workflows that changed.
     pub(super) fn put_workflows(&mut self) {
         for (id, workflow) in core::mem::take(&mut self.workflows.0) {
             let key = Workflow::key_of(id);

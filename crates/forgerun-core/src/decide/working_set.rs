@@ -1,4 +1,5 @@
-//! The working set of a batch: rows as they change, and [`WorkingSet::step`], the only way a job changes state.
+//! The working set of a batch: its rows, and [`WorkingSet::step`], the only way a job changes
+//! state.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
@@ -9,10 +10,10 @@ use super::outbox::Outbox;
 use super::records::Records;
 use super::workflows::Workflows;
 use crate::client::{ApiKey, Client};
-use crate::command::{Answer, Held, Holder, Owned, Refusal};
+use crate::command::{Answer, HeldJob, LeaseProof, Owned, Refusal};
 use crate::decide::Batch;
 use crate::failure::{FailureGroup, FailureId};
-use crate::history::{Event, EventKind, JournalEntry, Outlook};
+use crate::history::{Event, EventKind, JournalEntry, RetryStatus};
 use crate::id::{ClientId, JobId, KeyId};
 use crate::invariants;
 use crate::job::{IdempotencyKey, Input, Job, Lane, Name, Parked, QueueOrder, Shelf};
@@ -25,7 +26,7 @@ use crate::rows::{
 use crate::state::{Cause, Facet, State, next};
 use crate::time::Time;
 
-/// The slot of a job in the working set.
+/// Position of a job in the working set.
 pub(super) type Slot = usize;
 
 pub(super) struct WorkingSet<'a> {
@@ -44,46 +45,47 @@ pub(super) struct WorkingSet<'a> {
     pub(super) clients: BTreeMap<ClientId, Client>,
     pub(super) api_keys: BTreeMap<KeyId, ApiKey>,
     counts: BTreeMap<Name, Counts>,
-    /// Counts that others may be about to change.
+    /// Counts that concurrent batches may change.
     pub(super) uncertain: CountSet,
     pub(super) outbox: Outbox,
     pub(super) active: u64,
-    /// A claim was stopped by the bound on active jobs: what it left lying must not wake it again at once.
+    /// The bound on active jobs stopped a claim: the jobs it left must not wake it again at once.
     pub(super) capped: bool,
-    /// Shelves from which a claim of this batch was not allowed to take anything more: the same goes for what it left there.
+    /// Shelves from which a claim of this batch may take nothing more. The jobs left there must not
+    /// wake it either.
     pub(super) closed: BTreeSet<Shelf>,
-    /// What the executions that ended badly add to each group of failures.
+    /// Failures to add, by group.
     pub(super) failures: BTreeMap<FailureId, FailureGroup>,
-    /// The first of these executions: its job, and the number of its event.
+    /// The first of these failures: its job, and the number of its event.
     pub(super) first_failure: Option<(JobId, u32)>,
-    /// Workflows of which a step ended, as they change.
+    /// Workflows of which a step ended.
     pub(super) workflows: Workflows,
-    /// What was loaded because an earlier decision asked for it.
+    /// Rows loaded on demand by an earlier decision of this batch.
     asked: MoreRows,
     pub(super) changes: Changes,
 }
 
 struct WorkingJob {
     job: Job,
-    /// Present for a job born in this batch.
+    /// Set for a job inserted by this batch.
     input: Option<Arc<Input>>,
-    /// The key of its queue, which is not made anew for every count.
+    /// The key of its queue, cached.
     queue: Name,
-    /// Where the working set has it shelved.
+    /// Its shelf in the working set.
     shelf: Option<Shelf>,
-    /// Where the counts have it.
+    /// Its facet in the counts.
     counted: Option<Facet>,
     changed: bool,
     forgotten: bool,
 }
 
-/// What is known of a shelf.
 #[derive(Default)]
 struct LoadedShelf {
     jobs: BTreeSet<(QueueOrder, JobId)>,
-    /// The store may have more behind what it loaded.
+    /// The store may have more behind the loaded ones.
     more: bool,
-    /// The last job loaded, where the store may have more behind it; `None` too where none of those it found can be read.
+    /// The last loaded job, if the store may have more behind it; `None` too if all loaded ones are
+    /// unreadable.
     cut: Option<(QueueOrder, JobId)>,
 }
 
@@ -155,7 +157,6 @@ impl<'a> WorkingSet<'a> {
         set
     }
 
-    /// A random number.
     pub(super) fn random(&mut self) -> u64 {
         self.random.draw()
     }
@@ -164,12 +165,12 @@ impl<'a> WorkingSet<'a> {
         self.index.get(&id).copied().filter(|&slot| !self.jobs[slot].forgotten)
     }
 
-    /// Where a job is that the batch has met, even if it has forgotten it since.
+    /// Position of a job that the batch has loaded, even if it was deleted since.
     pub(super) fn met(&self, id: JobId) -> Option<Slot> {
         self.index.get(&id).copied()
     }
 
-    /// A job that no command names. If it was not looked for yet, the batch is decided again with it.
+    /// A job that no command names. If it is not loaded yet, the batch is decided again with it.
     pub(super) fn seek(&mut self, id: JobId) -> Option<Slot> {
         let found = self.find(id);
         if self.met(id).is_none() && !self.asked.jobs.contains(&id) {
@@ -190,13 +191,12 @@ impl<'a> WorkingSet<'a> {
         &self.jobs[slot].job
     }
 
-    /// The job, to be changed. What changes its shelf must be followed by [`Self::reshelve`].
     pub(super) fn change(&mut self, slot: Slot) -> &mut Job {
         self.jobs[slot].changed = true;
         &mut self.jobs[slot].job
     }
 
-    /// The job of an owner, or why they may not have it.
+    /// The job, if the caller owns it.
     pub(super) fn owned(&self, owned: &Owned) -> Result<Slot, Refusal> {
         let slot = self.find(owned.job).ok_or(Refusal::NotFound)?;
         match owned.client {
@@ -205,20 +205,20 @@ impl<'a> WorkingSet<'a> {
         }
     }
 
-    /// The job that a worker holds, or why it does not.
+    /// The job, if the worker holds it.
     ///
-    /// A lease that has run out but was not taken back yet still counts: nobody else has the job.
-    pub(super) fn held(&self, held: &Held) -> Result<Slot, Refusal> {
+    /// An expired lease that was not taken back yet still counts: no other worker has the job.
+    pub(super) fn held(&self, held: &HeldJob) -> Result<Slot, Refusal> {
         let slot = self.owned(&Owned { job: held.job, client: held.client })?;
         let job = self.job(slot);
-        let holds = match &held.holder {
-            Holder::Token(token) => *token == job.fence,
-            Holder::Worker(worker) => job.lease.as_ref().is_none_or(|lease| lease.worker == *worker),
-            Holder::Anyone => true,
+        let holds = match &held.proof {
+            LeaseProof::Token(token) => *token == job.fence,
+            LeaseProof::Worker(worker) => job.lease.as_ref().is_none_or(|lease| lease.worker == *worker),
+            LeaseProof::Anyone => true,
         };
         match job.state {
             // No worker holds a workflow.
-            _ if !holds || job.head.conducts.is_some() => Err(Refusal::LeaseLost),
+            _ if !holds || job.head.workflow_head.is_some() => Err(Refusal::LeaseLost),
             State::Assigned | State::Running => Ok(slot),
             State::Succeeded | State::Failed => Err(Refusal::AlreadyCompleted(job.state)),
             State::Canceled => Err(Refusal::AlreadyCanceled),
@@ -226,7 +226,7 @@ impl<'a> WorkingSet<'a> {
         }
     }
 
-    /// Adds a new job to the working set, in CREATED.
+    /// Inserts a new job, in CREATED.
     pub(super) fn add(&mut self, job: Job, input: Arc<Input>) -> Slot {
         let slot = self.jobs.len();
         self.index.insert(job.id, slot);
@@ -241,20 +241,29 @@ impl<'a> WorkingSet<'a> {
             forgotten: false,
         };
         self.jobs.push(entry);
-        let kind =
-            EventKind::Moved { from: None, to: State::Created, cause: Cause::Submit, outlook: Outlook::Open };
+        let kind = EventKind::Moved {
+            from: None,
+            to: State::Created,
+            cause: Cause::Submit,
+            retry_status: RetryStatus::Open,
+        };
         self.append_event(slot, kind);
         self.recount(slot);
         self.note_activity(slot, Activity { submitted: 1, ..Activity::default() });
         slot
     }
 
-    /// Moves a job by a cause, with its event, its counts and its limit. Returns the moment of the event.
-    pub(super) fn step(&mut self, slot: Slot, cause: Cause, outlook: Outlook) -> Result<Time, Refusal> {
+    /// Moves a job, with its event, counts and limit. Returns the moment of the event.
+    pub(super) fn step(
+        &mut self,
+        slot: Slot,
+        cause: Cause,
+        retry_status: RetryStatus,
+    ) -> Result<Time, Refusal> {
         let from = self.job(slot).state;
         let to = next(from, cause).ok_or(Refusal::WrongState(from))?;
         self.change(slot).state = to;
-        let at = self.append_event(slot, EventKind::Moved { from: Some(from), to, cause, outlook });
+        let at = self.append_event(slot, EventKind::Moved { from: Some(from), to, cause, retry_status });
         match (from.is_active(), to.is_active()) {
             (false, true) => self.take_limit_slot(slot),
             (true, false) => self.release_limit_slot(slot),
@@ -264,7 +273,7 @@ impl<'a> WorkingSet<'a> {
         Ok(at)
     }
 
-    /// Writes an event to the journal, to the history of the job if it moved, and to whoever wants to hear of it.
+    /// Writes an event to the journal, to the job's history if it moved, and to the outbox.
     pub(super) fn append_event(&mut self, slot: Slot, kind: EventKind) -> Time {
         let now = self.now;
         self.jobs[slot].changed = true;
@@ -317,7 +326,7 @@ impl<'a> WorkingSet<'a> {
             self.changes.keys_removed.push(key.clone());
         }
         if self.jobs[slot].changed {
-            // What this batch was about to write would outlive the job.
+            // Rows that this batch was about to write would outlive the job.
             self.changes.outcomes.retain(|outcome| outcome.job != id);
             self.changes.results.retain(|result| !executions.contains(&result.execution));
             self.changes.items.retain(|execution, _| !executions.contains(execution));
@@ -326,7 +335,7 @@ impl<'a> WorkingSet<'a> {
         self.changes.uniques_removed.extend(job.head.unique.as_ref().map(|unique| (unique.key, id)));
         self.changes.forgotten.push(Forgotten { job: id, executions, client, at: now, kept });
         self.outbox.forget(id);
-        if job.head.conducts.is_some() {
+        if job.head.workflow_head.is_some() {
             self.forget_workflow(id);
         }
         self.forget_checkpoint(id);
@@ -334,7 +343,7 @@ impl<'a> WorkingSet<'a> {
         self.recount(slot);
     }
 
-    /// Brings the shelves in line with the job.
+    /// Moves the job to its shelf.
     pub(super) fn reshelve(&mut self, slot: Slot) {
         self.recount(slot);
         let entry = &mut self.jobs[slot];
@@ -347,8 +356,8 @@ impl<'a> WorkingSet<'a> {
             stock.jobs.remove(&key);
         }
         if let Some(stock) = shelf.as_ref().and_then(|new| self.shelves.get_mut(new)) {
-            // Behind the cut the store may have jobs that come first. And the state of a limit is loaded with jobs that
-            // are there, so a batch knows nothing of the limit of a job that it bears itself.
+            // Behind the cut the store may have earlier jobs. And a limit is loaded with existing
+            // jobs only, so a batch does not know the limit of a job it inserts.
             let limit_unknown = entry.input.is_some() && entry.job.head.limit.is_some();
             let in_view = !stock.more || stock.cut.is_some_and(|cut| key < cut);
             if in_view && !limit_unknown {
@@ -364,7 +373,7 @@ impl<'a> WorkingSet<'a> {
         self.find(id)
     }
 
-    /// Whether a shelf has more than the working set has seen.
+    /// Whether a shelf has more jobs than the working set.
     pub(super) fn has_more(&self, shelf: &Shelf) -> bool {
         self.shelves.get(shelf).is_some_and(|stock| stock.more || !stock.jobs.is_empty())
     }
@@ -373,12 +382,12 @@ impl<'a> WorkingSet<'a> {
         self.counts.get(queue).map_or(0, |counts| counts.of(State::Queued)).max(0) as u64
     }
 
-    /// How many jobs of a queue workers hold; by its key.
+    /// Active jobs of a queue, by its key.
     pub(super) fn active_in(&self, queue: &Name) -> u64 {
         self.counts.get(queue).map_or(0, Counts::active).max(0) as u64
     }
 
-    /// Brings the counts in line with the job.
+    /// Updates the counts for the job.
     fn recount(&mut self, slot: Slot) {
         let entry = &mut self.jobs[slot];
         let facet = (!entry.forgotten).then(|| entry.job.facet());
@@ -421,7 +430,7 @@ impl<'a> WorkingSet<'a> {
         }
     }
 
-    /// A worker let go of a job: whoever waits longest for its slot in the limit becomes claimable.
+    /// A job left its limit: the job that waits longest becomes claimable.
     fn release_limit_slot(&mut self, slot: Slot) {
         let simulated = u64::from(self.jobs[slot].job.head.is_simulated());
         self.active = self.active.saturating_sub(simulated);
@@ -438,7 +447,7 @@ impl<'a> WorkingSet<'a> {
         }
     }
 
-    /// Everything to write, once every command has its answer.
+    /// All changes, once every command has its answer.
     pub(super) fn finish(mut self, answers: Vec<Answer>) -> Changes {
         self.changes.answers = answers;
         self.put_failures();
@@ -451,8 +460,8 @@ impl<'a> WorkingSet<'a> {
         self.changes.next_due = records;
         let claimable = |shelf: &Shelf| matches!(shelf.lane, Lane::External | Lane::BuiltIn);
         for (shelf, stock) in &self.shelves {
-            // Loaded but not taken: on a shared store another node may have passed over them because they were held
-            // here, so they are announced again.
+            // Loaded but not claimed: on a shared store another node may have skipped them because
+            // of this lock, so they are announced again.
             if claimable(shelf) && !stock.jobs.is_empty() && !self.closed.contains(shelf) && !self.capped {
                 self.changes.woken.insert(shelf.clone());
             }
@@ -461,7 +470,7 @@ impl<'a> WorkingSet<'a> {
             if entry.forgotten {
                 continue;
             }
-            // The same goes for a job that was held but for a look, by a command that names it: a repeated submission, say,
+            // The same for a job that was locked only to be read, such as by a repeated submission
             // or a refused cancel.
             let by_name = |shelf: &Shelf| !self.shelves.contains_key(shelf);
             let passed_over = |shelf: &Shelf| claimable(shelf) && (entry.changed || by_name(shelf));
@@ -481,7 +490,7 @@ impl<'a> WorkingSet<'a> {
     }
 }
 
-/// A span in whole milliseconds.
+/// In whole milliseconds.
 pub(super) fn millis(span: Duration) -> i64 {
     i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! One group of failures: its reason, how often, since when, whom it concerns.
+//! A group of failures with the same reason: counts, times and affected owners.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,51 +12,43 @@ use crate::limits;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
 
-/// Hours that are counted apart.
 pub const HOURS: usize = 24;
 
-/// An hour, counted from the epoch.
+/// Hours since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hour(pub i64);
 
 impl Hour {
-    /// The hour that a moment is in.
+    /// The hour of a moment.
     pub const fn of(time: Time) -> Hour {
         Hour(time.as_micros().div_euclid(3_600_000_000))
     }
 }
 
-/// Failures with the same reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureGroup {
-    /// Which group.
     pub id: FailureId,
-    /// The kind of failure, from the catalog.
     pub kind: Kind,
-    /// The code that the worker gave, or the catalog's.
     pub code: String,
-    /// The operation, what was simulated, or the type of the jobs; may be empty.
+    /// Operation, simulated work kind, or job type; may be empty.
     pub subject: String,
-    /// The message without what differs between occurrences.
+    /// The normalised message.
     pub message: String,
-    /// How many executions ended like this.
     pub count: u64,
-    /// When the first of them did.
     pub first_at: Time,
-    /// When the newest did.
     pub last_at: Time,
-    /// How many per hour, the newest last; the last is the hour of `last_at`.
+    /// Failures per hour, newest last; the last is the hour of `last_at`.
     hours: [u64; HOURS],
-    /// Whose jobs; bounded by [`limits::FAILURE_SOURCES_MAX`].
+    /// Affected clients; at most [`limits::FAILURE_SOURCES_MAX`].
     pub clients: Vec<ClientId>,
-    /// Of which queues; bounded likewise.
+    /// Affected queues; bounded likewise.
     pub queues: Vec<Name>,
-    /// The newest of them, newest first; bounded by [`limits::FAILURE_EXAMPLES_MAX`].
+    /// Newest failed jobs, newest first; at most [`limits::FAILURE_EXAMPLES_MAX`].
     pub examples: Vec<JobId>,
 }
 
 impl FailureGroup {
-    /// The group of a job whose execution has just ended badly, with that one in it.
+    /// A group with the just ended execution of `job` in it.
     pub(crate) fn of_job(job: &Job, id: FailureId, at: Time) -> Option<FailureGroup> {
         let error = job.last_error()?;
         let mut hours = [0; HOURS];
@@ -77,14 +69,13 @@ impl FailureGroup {
         })
     }
 
-    /// How many per hour, the newest last; the last is the hour of `now`.
+    /// Failures per hour, newest last; the last is the hour of `now`.
     pub fn trend(&self, now: Time) -> [u64; HOURS] {
         let mut hours = self.hours;
         shift(&mut hours, Hour::of(now).0 - Hour::of(self.last_at).0);
         hours
     }
 
-    /// Adds failures of the same group.
     pub fn merge(&mut self, other: &FailureGroup) {
         debug_assert_eq!(self.id, other.id);
         let last = Hour::of(self.last_at.max(other.last_at)).0;
@@ -93,7 +84,7 @@ impl FailureGroup {
         shift(&mut hours, last - Hour::of(other.last_at).0);
         self.hours.iter_mut().zip(hours).for_each(|(sum, n)| *sum += n);
         self.count += other.count;
-        // The newest come first, whichever of the two they are in.
+        // The newest first, from both groups.
         let newer_last = other.last_at >= self.last_at;
         let (newer, older) = match newer_last {
             true => (other.examples.clone(), core::mem::take(&mut self.examples)),
@@ -148,7 +139,7 @@ impl FailureGroup {
     fn take(&mut self, field: &Field<'_>) -> Result<(), Corrupt> {
         match field.tag {
             1 => self.id = FailureId(u64::from_be_bytes(field.bytes.try_into().map_err(|_| Corrupt)?)),
-            // A kind that this version does not know is a failure all the same.
+            // A kind that this version does not know still is a failure.
             2 => self.kind = Kind::from_name(field.str()?).unwrap_or(Kind::HandlerError),
             3 => self.code = field.text()?,
             4 => self.subject = field.text()?,
@@ -178,7 +169,6 @@ impl Stored for FailureGroup {
         super::key(self.id)
     }
 
-    /// When it is forgotten.
     fn due_at(&self) -> Option<Time> {
         Some(self.last_at + limits::FAILURE_GROUP_KEEP)
     }
@@ -194,14 +184,14 @@ impl Stored for FailureGroup {
     }
 }
 
-/// Lets so many hours pass: what is older than all that are counted goes.
+/// Shifts by `passed` hours; older ones are dropped.
 fn shift(hours: &mut [u64; HOURS], passed: i64) {
     let passed = usize::try_from(passed).unwrap_or(0).min(HOURS);
     hours.rotate_left(passed);
     hours[HOURS - passed..].fill(0);
 }
 
-/// One list and what another one adds, without repetitions and not longer than this.
+/// Union of two lists, at most `max` long.
 fn joined<T: Clone + PartialEq>(mut one: Vec<T>, other: &[T], max: usize) -> Vec<T> {
     for item in other {
         if one.len() >= max {
@@ -263,7 +253,7 @@ mod tests {
         assert_eq!((there.message.as_str(), there.clients.len()), ("disk <n> is full", 3));
         assert_eq!(there.examples.len(), limits::FAILURE_EXAMPLES_MAX);
         assert_eq!(there.queues.len(), 1);
-        // Of hour 6 to 29, and those of the first six hours are too old: these were 0 to 5, and 30 to 35 a second time.
+        // Hours 6 to 29. The first six are too old: they were 0 to 5, and 30 to 35 a second time.
         let young = (0..50u32).filter(|n| n % 30 >= 6).count() as u64;
         assert_eq!(there.trend(at(29)).iter().sum::<u64>(), young);
     }

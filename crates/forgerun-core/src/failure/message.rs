@@ -1,7 +1,8 @@
-//! What a message of a failure says once everything is taken out that differs from one occurrence to the next: ids, numbers, addresses
-//! and what stands in quotes. Two failures with the same reason then have the same words.
+//! Normalises failure messages: removes what differs between occurrences (ids, numbers, addresses,
+//! quotations), so that failures with the same reason have the same text.
 //!
-//! It errs on the side of putting too much together: a group too large is read, a thousand groups of one are not.
+//! It errs on the side of merging too much: a group too large is read, a thousand groups of one are
+//! not.
 
 use alloc::string::String;
 
@@ -12,21 +13,22 @@ const ID: &str = "<id>";
 const TEXT: &str = "<text>";
 const ADDRESS: &str = "<address>";
 
-/// Bytes of a message that are looked at. What follows is hardly ever the reason.
+/// Bytes of a message that are examined. The rest is hardly ever the reason.
 const LOOKED_AT_MAX: usize = 1024;
 
-/// Letters and digits in a row from which on they count as an id, if there is a digit among them.
+/// Minimum length of a run of letters and digits, with at least one digit, that counts as an id.
 const ID_CHARS_MIN: usize = 20;
 
-/// Hexadecimal digits in a row from which on they count as an id, if there is a decimal one among them.
+/// Minimum length of a run of hexadecimal digits, with at least one decimal one, that counts as an
+/// id.
 const HEX_CHARS_MIN: usize = 8;
 
-/// The message without what differs between occurrences, and no longer than a line.
+/// The normalised message, cut to a line.
 pub fn normalised(message: &str) -> String {
     let end = (0..=message.len().min(LOOKED_AT_MAX)).rev().find(|&at| message.is_char_boundary(at));
     let mut rest = &message[..end.unwrap_or(0)];
     let mut out = String::new();
-    // Whether the last thing written is part of a word: a quote behind it is an apostrophe.
+    // Whether the last character written belongs to a word: a quote behind it is an apostrophe.
     let mut in_word = false;
     while let Some(first) = rest.chars().next() {
         if out.len() >= FAILURE_MESSAGE_BYTES_MAX {
@@ -55,7 +57,7 @@ pub fn normalised(message: &str) -> String {
     String::from(out.trim_end())
 }
 
-/// How long the quotation is that the text begins with, marks included.
+/// Length of the quotation at the beginning of the text, marks included.
 fn quoted(text: &str) -> Option<usize> {
     let mark = text.chars().next()?;
     let end = match mark {
@@ -70,17 +72,17 @@ fn quoted(text: &str) -> Option<usize> {
     Some(mark.len_utf8() + at + end.len_utf8())
 }
 
-/// Whether a character belongs to words, ids and addresses.
+/// Whether a character can be part of words, ids and addresses.
 fn is_of_token(c: char) -> bool {
     c.is_alphanumeric()
         || matches!(c, '.' | ':' | '/' | '-' | '_' | '@' | '%' | '+' | '#' | '&' | '?' | '~' | '$')
 }
 
-/// The word, id or address that the text begins with; what ends a sentence is not part of it.
+/// The word, id or address at the beginning of the text, without trailing punctuation.
 fn token(text: &str) -> &str {
     let end = text.find(|c: char| !is_of_token(c) && c != '=').unwrap_or(text.len());
     let token = text[..end].trim_end_matches(['.', ':', '?', '-', '=']);
-    // Nothing but such characters.
+    // Nothing but punctuation.
     if token.is_empty() { &text[..text.chars().next().map_or(0, char::len_utf8)] } else { token }
 }
 
@@ -111,7 +113,8 @@ fn is_ip4(token: &str) -> bool {
     host.split('.').count() == 4 && host.split('.').all(is_number)
 }
 
-/// Groups of hexadecimal digits with colons. A time of day is none: it has a group with more than four, or no letter and no `::`.
+/// Groups of hexadecimal digits with colons. A time of day does not match: an address has a letter,
+/// a `::` or more than four groups.
 fn is_ip6(token: &str) -> bool {
     let groups = || token.split(':');
     groups().count() >= 3
@@ -119,7 +122,7 @@ fn is_ip6(token: &str) -> bool {
         && (token.contains("::") || groups().count() == 8)
 }
 
-/// A long run of letters and digits, as keys and tokens are.
+/// A long run of letters and digits, as in keys and tokens.
 fn is_long_id(token: &str) -> bool {
     token.len() >= ID_CHARS_MIN
         && token.bytes().any(|b| b.is_ascii_digit())
@@ -127,7 +130,7 @@ fn is_long_id(token: &str) -> bool {
         && token.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'+' | b'='))
 }
 
-/// Part by part: ids and numbers are replaced, words and what joins them stay.
+/// Replaces ids and numbers part by part; words and separators stay.
 fn put_parts(mut token: &str, out: &mut String) {
     while !token.is_empty() {
         if let Some(rest) = after_uuid(token) {
@@ -152,7 +155,7 @@ fn put_parts(mut token: &str, out: &mut String) {
     }
 }
 
-/// What follows a UUID, if the text begins with one.
+/// The rest after a UUID at the beginning of the text.
 fn after_uuid(text: &str) -> Option<&str> {
     let candidate = text.get(..36)?;
     let is_uuid = candidate.bytes().enumerate().all(|(at, b)| match at {
@@ -175,7 +178,8 @@ fn is_hex_id(part: &str) -> bool {
             || digits.bytes().any(|b| b.is_ascii_digit()) && digits.bytes().any(|b| b.is_ascii_alphabetic()))
 }
 
-/// Writes a part with its digits replaced; a decimal point or a colon between digits goes with them. Returns what is left of the rest.
+/// Writes a part with its digits replaced, including decimal points and colons between digits.
+/// Returns the unread rest.
 fn put_digits<'a>(part: &str, mut rest: &'a str, out: &mut String) -> &'a str {
     let mut in_number = false;
     for c in part.chars() {
@@ -195,7 +199,7 @@ fn put_digits<'a>(part: &str, mut rest: &'a str, out: &mut String) -> &'a str {
     rest
 }
 
-/// What follows a point or colon and the digits behind it.
+/// The rest after a point or colon and digits.
 fn after_digits(text: &str) -> Option<&str> {
     let digits = text.strip_prefix(['.', ':'])?;
     let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
@@ -210,7 +214,7 @@ mod tests {
     #[track_caller]
     fn check(message: &str, expected: &str) {
         assert_eq!(normalised(message), expected, "{message}");
-        // Said once, it stays as it is: groups do not change when their message is read again.
+        // Idempotent: groups do not change when their message is normalised again.
         assert_eq!(normalised(&normalised(message)).contains("<id>"), expected.contains("<id>"), "{message}");
     }
 

@@ -1,11 +1,12 @@
 //! Failures, grouped by their reason.
 //!
-//! When an execution ends badly, its job gets the id of a group: a digest of the problem type, the code, what kind of work it was and the
-//! message without what differs between occurrences ([`message`]). The job keeps it while it is FAILED, and can be found by it.
+//! When an execution fails, its job gets the id of a group: a digest of problem type, code, subject
+//! and normalised message ([`message`]). A FAILED job keeps it and can be found by it.
 //!
-//! Groups are counted without anybody waiting for a counter. A batch that ends executions badly writes one record with what it adds
-//! ([`FailureBatch`], a key of its own, so that no two nodes ever write the same one). A moment later the timers have such records added
-//! to their groups ([`FailureGroup`]) and removed, in one transaction. Whoever reads adds up both. A batch without failures writes nothing.
+//! Counting groups never blocks. A batch with failures writes one new record ([`FailureBatch`])
+//! under a key of its own, so that no two nodes write the same one. A moment later the timers add
+//! such records to their groups ([`FailureGroup`]) and delete them, in one transaction. Readers add
+//! up both. A batch without failures writes nothing.
 //!
 //! ```text
 //!   executions end badly ──► FailureBatch (new record) ──┐ due after a second
@@ -13,7 +14,7 @@
 //!                                 Fold: add to FailureGroup, note in FailureIndex, remove the batch
 //! ```
 //!
-//! The index bounds how many groups there are: the one that was not seen for the longest time makes room.
+//! The index bounds the number of groups: the one not seen for the longest time is deleted.
 
 mod group;
 mod message;
@@ -29,26 +30,23 @@ use core::str::FromStr;
 
 use crate::job::{Job, Lane, Name, Shelf};
 
-/// Which group of failures.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FailureId(pub u64);
 
 impl FailureId {
-    /// The shelf of the jobs of the group that are dead letters, and of those that are none.
+    /// Shelves of the group's jobs: dead letters, and others.
     pub fn shelves(self) -> [Shelf; 2] {
         [Lane::Dead, Lane::Failed].map(|lane| Shelf { lane, name: self.shelf_name() })
     }
 
-    /// The name of its shelves.
     pub fn shelf_name(self) -> Name {
         Name::joined(&self.to_string())
     }
 
-    /// The group of a job that has just failed.
     pub(crate) fn of(job: &Job) -> Option<FailureId> {
         let error = job.last_error()?;
         let parts = [error.kind.entry().slug, &error.code, subject(job), &normalised(&error.message)];
-        // FNV-1a, with a separator that no part has, then spread.
+        // FNV-1a, with a separator that occurs in no part, then spread.
         let mut digest = 0xcbf2_9ce4_8422_2325_u64;
         for byte in parts.iter().flat_map(|part| part.bytes().chain([0xff])) {
             digest = (digest ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -59,7 +57,7 @@ impl FailureId {
     }
 }
 
-/// What kind of work it was: the operation, what is simulated, or what its submitter calls it.
+/// The operation, the simulated work kind, or the job type.
 pub(crate) fn subject(job: &Job) -> &str {
     let head = &job.head;
     let simulated = || head.definition.map(|definition| definition.work_kind.as_str());
@@ -78,7 +76,7 @@ impl fmt::Debug for FailureId {
     }
 }
 
-/// Text that is no id of a group.
+/// Text that is not a group id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotAGroup;
 
@@ -94,7 +92,7 @@ impl FromStr for FailureId {
     }
 }
 
-/// What the record of a group has as its key.
+/// Record key of a group.
 pub(crate) fn key(id: FailureId) -> String {
     id.to_string()
 }

@@ -1,4 +1,4 @@
-//! What is written beside the groups: what batches add, and the index that bounds how many groups there are.
+//! Records beside the groups: batches to be added, and the index of groups.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -15,11 +15,10 @@ use crate::time::Time;
 /// The failures of one transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailureBatch {
-    /// Its first failure: the job, and the number of the event that ended it. No two transactions have the same.
+    /// Its first failure: the job, and the number of the event that ended it. Unique per
+    /// transaction.
     pub first: (JobId, u32),
-    /// When it was written.
     pub at: Time,
-    /// What it adds to each group.
     pub groups: Vec<FailureGroup>,
 }
 
@@ -31,7 +30,6 @@ impl Stored for FailureBatch {
         format!("{:032x}-{event:08x}-{:016x}", job.as_u128(), self.at.as_micros())
     }
 
-    /// When it is added to its groups.
     fn due_at(&self) -> Option<Time> {
         Some(self.at + limits::FAILURES_FOLDED_AFTER)
     }
@@ -61,20 +59,20 @@ impl Stored for FailureBatch {
     }
 }
 
-/// Which groups there are, and when each was seen last.
+/// All groups, and when each was last seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FailureIndex {
-    /// By group.
     pub seen_at: BTreeMap<FailureId, Time>,
-    /// Another number with every fold: who reads groups and batches one after the other sees by it whether one was folded in between.
+    /// Changed by every fold: readers of groups and batches detect by it whether a batch was folded
+    /// in between.
     pub n_folds: u64,
 }
 
 impl FailureIndex {
-    /// The key of the one record of this kind.
+    /// Key of the only record of this kind.
     pub const KEY: &'static str = "groups";
 
-    /// Groups beyond the bound: those that were not seen for the longest time.
+    /// Groups beyond the bound: those not seen for the longest time.
     pub(crate) fn surplus(&self) -> Vec<FailureId> {
         let n_surplus = self.seen_at.len().saturating_sub(limits::FAILURE_GROUPS_MAX);
         let mut by_age: Vec<(Time, FailureId)> = self.seen_at.iter().map(|(id, at)| (*at, *id)).collect();

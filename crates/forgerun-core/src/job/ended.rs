@@ -1,4 +1,4 @@
-//! Why an attempt, or a whole job, ended other than well.
+//! Failures of attempts, and cancellations.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -7,38 +7,34 @@ use core::time::Duration;
 use crate::catalog::Kind;
 use crate::time::Time;
 
-/// Why one attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptError {
-    /// Which attempt, from 1.
+    /// From 1.
     pub attempt: u32,
-    /// When.
     pub at: Time,
-    /// The kind of failure, from the catalog.
     pub kind: Kind,
-    /// The code the worker gave, or the catalog's.
+    /// The worker's code, or the catalog's.
     pub code: String,
     /// In English.
     pub message: String,
-    /// The error class the worker gave.
+    /// The worker's error class.
     pub class: Option<String>,
-    /// Whether another try is worth it.
+    /// Whether a retry is worthwhile.
     pub retryable: bool,
-    /// Whatever else the worker sent, as received.
+    /// Other members from the worker, as received.
     pub details: Vec<u8>,
-    /// How long the job then waits before it is tried again; `None` if it is not, by itself.
+    /// Wait before the retry; `None` if the server does not retry.
     pub wait: Option<Duration>,
-    /// Whether the job ended with this failure and was discarded: by its handler, or by a policy that does not keep jobs whose
-    /// retries are exhausted. Such a job is no dead letter anywhere.
+    /// Whether the job ended with this failure and was discarded, by its handler or by its policy.
+    /// Such a job is not a dead letter.
     pub discarded: bool,
-    /// The number of its execution, from 1; 0 where an older version wrote it.
+    /// Execution number, from 1; 0 if an older version wrote it.
     pub execution: u32,
 }
 
-/// Who cancelled a job and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancellation {
-    /// `user`, or what the system calls itself.
+    /// `user`, or the name of the system component.
     pub by: String,
     /// In English.
     pub reason: String,

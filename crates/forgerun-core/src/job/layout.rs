@@ -1,15 +1,15 @@
-//! How a job lies in a store: two byte strings, one written once ([`Head`]), one with every change (the rest of
-//! [`Job`]). A store adds columns only for what its indexes need.
+//! The stored form of a job: two byte strings, one written once ([`Head`]), one with every change
+//! (the rest of [`Job`]). A store adds columns only for its indexes.
 //!
-//! Tags are never reused; a new field takes the next number and older rows simply lack it.
+//! Tags are never reused; a new field takes the next number, and older rows lack it.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::{
-    AttemptError, Cancellation, Conflict, Dialect, Head, IdempotencyKey, Input, Job, JobForm, Keep, Lease,
-    Limit, Name, Parked, Rate, ResultNote, ScheduledRun, Unique, WorkflowStep,
+    AttemptError, Cancellation, Conflict, Dialect, Head, IdempotencyKey, Input, Job, JobForm, Lease, Limit,
+    Name, Parked, Rate, ResultNote, ResultRetention, ScheduledRun, Unique, WorkflowStep,
 };
 use crate::catalog::Kind;
 use crate::codec::{Corrupt, Field, Fields, Writer, micros, put_varint, take_slice};
@@ -24,7 +24,6 @@ use crate::work::{Definition, WorkKind};
 use crate::workflow::{WorkflowForm, WorkflowHead};
 
 impl Head {
-    /// The bytes of the head.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(160);
         let mut out = Writer(&mut bytes);
@@ -72,8 +71,8 @@ impl Head {
             out.bytes(44, &place.to_bytes());
         }
         out.text(31, self.operation.as_deref());
-        if let Some(keep) = &self.keep {
-            out.group(40, |out| encode_keep(keep, out));
+        if let Some(keep) = &self.result_retention {
+            out.group(40, |out| encode_retention(keep, out));
         }
         if let Some(items) = self.items {
             out.number(41, u64::from(items.n) << 1 | u64::from(items.simulated));
@@ -84,13 +83,13 @@ impl Head {
             out.time(61, Some(run.tick));
         }
         out.time(62, self.deadline);
-        if let Some(workflow) = &self.conducts {
+        if let Some(workflow) = &self.workflow_head {
             out.group(50, |out| encode_workflow(workflow, out));
         }
         bytes
     }
 
-    /// Reads what [`Self::encode`] wrote.
+    /// Decodes the bytes of [`Self::encode`].
     pub fn decode(bytes: &[u8]) -> Result<Head, Corrupt> {
         let nobody = ClientId::from_u128(0);
         let mut head = Head::new(nobody, Name("".into()), Time::ZERO);
@@ -147,7 +146,7 @@ impl Head {
             28 => self.timeout_of_server = field.flag()?,
             44 => self.place = Some(JobId::from_u128(field.id()?)),
             31 => self.operation = Some(field.text()?),
-            40 => self.keep = Some(decode_keep(field.bytes)?),
+            40 => self.result_retention = Some(decode_retention(field.bytes)?),
             41 => {
                 let number = field.number()?;
                 let n = u32::try_from(number >> 1).map_err(|_| Corrupt)?;
@@ -160,7 +159,7 @@ impl Head {
             }
             61 => self.schedule.as_mut().ok_or(Corrupt)?.tick = field.time()?,
             62 => self.deadline = Some(field.time()?),
-            50 => self.conducts = Some(decode_workflow(field.bytes)?),
+            50 => self.workflow_head = Some(decode_workflow(field.bytes)?),
             _ => {}
         }
         Ok(())
@@ -168,7 +167,6 @@ impl Head {
 }
 
 impl Input {
-    /// The bytes of the input.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.payload.len() + self.meta.len() + self.extra.len() + 16);
         for part in [&self.payload, &self.meta, &self.extra] {
@@ -179,7 +177,7 @@ impl Input {
         bytes
     }
 
-    /// Reads what [`Self::encode`] wrote.
+    /// Decodes the bytes of [`Self::encode`].
     pub fn decode(mut bytes: &[u8]) -> Result<Input, Corrupt> {
         let mut part = || take_slice(&mut bytes).map(<[u8]>::to_vec);
         let (payload, meta, extra) = (part()?, part()?, part()?);
@@ -188,7 +186,7 @@ impl Input {
 }
 
 impl Job {
-    /// The bytes of what changes: everything but the id and the head.
+    /// The bytes of everything but id and head.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(192);
         let mut out = Writer(&mut bytes);
@@ -232,7 +230,7 @@ impl Job {
         bytes
     }
 
-    /// Puts a job together from its id, its head and what [`Self::encode`] wrote.
+    /// Decodes a job from its id, its head and the bytes of [`Self::encode`].
     pub fn decode(id: JobId, head: Arc<Head>, bytes: &[u8]) -> Result<Job, Corrupt> {
         let mut job = Job::blank(id, head);
         for field in Fields(bytes) {
@@ -376,15 +374,15 @@ fn decode_workflow(bytes: &[u8]) -> Result<WorkflowHead, Corrupt> {
     Ok(workflow)
 }
 
-fn encode_keep(keep: &Keep, out: &mut Writer<'_>) {
+fn encode_retention(keep: &ResultRetention, out: &mut Writer<'_>) {
     out.number(1, micros(keep.small));
     out.number(2, micros(keep.medium));
     out.number(3, micros(keep.large));
-    // 4 was the period of a failed job's record, which is kept like any other now (C-110).
+    // 4 was the retention of a failed job's record, which now is that of all records (C-110).
 }
 
-fn decode_keep(bytes: &[u8]) -> Result<Keep, Corrupt> {
-    let mut keep = Keep { small: Duration::ZERO, medium: Duration::ZERO, large: Duration::ZERO };
+fn decode_retention(bytes: &[u8]) -> Result<ResultRetention, Corrupt> {
+    let mut keep = ResultRetention { small: Duration::ZERO, medium: Duration::ZERO, large: Duration::ZERO };
     for field in Fields(bytes) {
         let field = field?;
         match field.tag {

@@ -1,4 +1,4 @@
-//! A worker's hold on a job, and how it lies in the job's row.
+//! Leases: a worker's hold on a job, stored in the job's row.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -10,18 +10,16 @@ use crate::command::{Blob, Content, Output};
 use crate::id::BlobId;
 use crate::time::Time;
 
-/// A worker's hold on a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Who holds it.
     pub worker: Name,
-    /// It ends here, unless extended.
+    /// End of the lease, unless extended.
     pub until: Time,
-    /// By how long an extension moves the end.
+    /// Length of each extension.
     pub length: Duration,
-    /// The attempt must be over by then, extensions or not. Known once it runs.
+    /// End of the attempt, extensions or not. Set once it runs.
     pub timeout_at: Option<Time>,
-    /// A result that was sent before the attempt ended. It goes with the lease.
+    /// A result sent before the attempt ended. Discarded with the lease.
     pub upload: Option<Arc<Output>>,
 }
 

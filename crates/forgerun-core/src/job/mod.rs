@@ -1,14 +1,14 @@
 //! A job: the part fixed at submission ([`Head`], [`Input`]) and the part that changes ([`Job`]).
 //!
-//! It carries what all four contracts need, so that no dialect has to bend it. Payloads stay raw bytes; nothing here
-//! parses them. How both parts are laid out in a store is in `layout.rs`.
+//! It carries what all four contracts need, so that no dialect has to bend it. Payloads stay raw
+//! bytes and are never parsed here. `layout.rs` encodes both parts for stores.
 
 mod ended;
-mod keep;
 mod layout;
 mod lease;
 mod moments;
 mod queue;
+mod retention;
 mod text;
 mod timeout;
 
@@ -33,33 +33,32 @@ use crate::work::Definition;
 use crate::workflow::WorkflowHead;
 
 pub use ended::{AttemptError, Cancellation};
-pub use keep::{Keep, ResultNote};
 pub use lease::Lease;
 pub(crate) use moments::earliest;
 pub use queue::BadQueueName;
+pub use retention::{ResultNote, ResultRetention};
 pub(crate) use text::{bounded, cut};
 pub use text::{is_json, is_media_type};
 
 pub use crate::workflow::WorkflowStep;
 
-/// The name of a queue, or of a key that limits share: short, printable, cheap to copy.
+/// Name of a queue or limit key: short, printable, cheap to copy.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
 impl Name {
-    /// The name, if it has 1 to 255 bytes and no control characters.
+    /// `None` unless the text has 1 to 255 bytes and no control characters.
     pub fn new(text: &str) -> Option<Name> {
         let good =
             !text.is_empty() && text.len() <= limits::NAME_BYTES_MAX && !text.chars().any(char::is_control);
         good.then(|| Name(text.into()))
     }
 
-    /// A name made of names, or one as a store kept it: it may be longer than a name that is given.
+    /// A name composed of names, or read from a store: it may exceed 255 bytes.
     pub fn joined(text: &str) -> Name {
         Name(text.into())
     }
 
-    /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -77,11 +76,10 @@ impl fmt::Display for Name {
     }
 }
 
-/// Which contract the job was submitted on. It fixes the wording of its outcome.
+/// The contract of the submission. It decides the wording of the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Dialect {
-    /// ForgeRun's own, `/v1`.
     Forge = 0,
     /// The async-operations pattern, `/api/v1`.
     Operations = 1,
@@ -89,7 +87,6 @@ pub enum Dialect {
     Ojs = 2,
 }
 
-/// ForgeRun's three forms of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum JobForm {
@@ -101,83 +98,73 @@ pub enum JobForm {
     EmitEvent = 2,
 }
 
-/// What was fixed when the job was submitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Who owns the job.
     pub client: ClientId,
-    /// Which contract it came by.
     pub dialect: Dialect,
-    /// ForgeRun's form; EXECUTE for the other dialects.
+    /// EXECUTE for dialects other than `/v1`.
     pub form: JobForm,
-    /// What kind of work it is, for workers outside; empty for a job of `/v1` that is simulated.
+    /// Job type, for external workers; empty for a simulated job of `/v1`.
     pub job_type: String,
-    /// The operation it was submitted as, where operations have names: `reports/generate`.
+    /// Name of the operation, if the dialect has them: `reports/generate`.
     pub operation: Option<String>,
-    /// Which of the client's tenants it belongs to.
+    /// Tenant of the client.
     pub tenant: Option<Name>,
-    /// Where it waits.
     pub queue: Name,
     /// Higher goes first within its queue.
     pub priority: i16,
-    /// Its place in the queue, as an id that was made when it was accepted. `None` if its own id was; an id that a client chose
-    /// says nothing about when.
+    /// Position in the queue, as an id made at acceptance. `None` if the job's own id was made
+    /// then; an id that a client chose says nothing about the time.
     pub place: Option<JobId>,
-    /// What the built-in worker simulates; `None` for real work, and for a batch, whose items say it themselves.
+    /// Simulated work; `None` for real work, and for a batch, whose items have their own.
     pub definition: Option<Definition>,
-    /// What a batch knows of its items; `None` for a job that is none.
+    /// Set for a batch.
     pub items: Option<Items>,
-    /// When it was accepted.
     pub created_at: Time,
-    /// Not to begin before this.
+    /// Earliest start.
     pub execution_at: Option<Time>,
-    /// Not to begin after this.
+    /// Latest start.
     pub expires_at: Option<Time>,
-    /// To have ended by this: a running attempt fails then, and a waiting job is cancelled.
+    /// Latest end: then a running attempt fails, and a waiting job is cancelled.
     pub deadline: Option<Time>,
-    /// How long a claim lasts without a sign of life; `None` leaves it to the claim.
+    /// Lease length; `None` uses that of the claim.
     pub lease: Option<Duration>,
-    /// How long one attempt may run.
+    /// Limit of one attempt.
     pub timeout: Option<Duration>,
-    /// Whether `timeout` is a limit of the server, not the job's own.
+    /// Whether `timeout` is the server's limit, not the job's own.
     pub timeout_of_server: bool,
-    /// What to do about failures.
     pub retry: RetryPolicy,
-    /// A limit it shares with other jobs.
     pub limit: Option<Limit>,
-    /// Held back until somebody activates it.
+    /// Not started until a client activates it.
     pub hold: bool,
-    /// The unique key it holds while it is in one of these states.
+    /// The unique key, held in certain states.
     pub unique: Option<Unique>,
-    /// The idempotency key it was submitted with; forgotten with the job. Of a list, only the first job carries it,
-    /// else the key would be forgotten while others of the list live.
+    /// The idempotency key of the submission, deleted with the job. Of a list, only the first job
+    /// has it: else it would be deleted while others of the list exist.
     pub idempotency: Option<IdempotencyKey>,
-    /// Where to tell of its changes.
+    /// Callback URL.
     pub callback: Option<String>,
-    /// What the client calls it.
+    /// The client's correlation id.
     pub correlation_id: Option<String>,
-    /// W3C trace context: the `traceparent` of the submission.
+    /// W3C trace context of the submission.
     pub traceparent: Option<String>,
-    /// W3C trace context: the `tracestate` of the submission.
+    /// W3C trace context of the submission.
     pub tracestate: Option<String>,
-    /// The language of its outcome.
     pub language: Option<String>,
-    /// Labels for people.
     pub tags: Vec<String>,
-    /// The schedule that made it.
     pub schedule: Option<ScheduledRun>,
-    /// The workflow it is a step of.
+    /// Set if the job is a step of a workflow.
     pub workflow: Option<WorkflowStep>,
-    /// What it knows of the workflow that it is; `None` for a job that is none. Its steps are its items.
-    pub conducts: Option<WorkflowHead>,
-    /// How long it is kept after it ended; `None` means [`limits::RETENTION`].
+    /// Set if this job represents a workflow; its steps are its items.
+    pub workflow_head: Option<WorkflowHead>,
+    /// Retention of the ended job; `None` means [`limits::RETENTION`].
     pub retention: Option<Duration>,
-    /// How long what it leaves is kept; `None` for as long as the job.
-    pub keep: Option<Keep>,
+    /// Retention of the result; `None` keeps it as long as the job.
+    pub result_retention: Option<ResultRetention>,
 }
 
 impl Head {
-    /// A plain job of `client` in `queue`: everything else at its default.
+    /// A job with defaults for everything else.
     pub fn new(client: ClientId, queue: Name, created_at: Time) -> Head {
         Head {
             client,
@@ -211,92 +198,84 @@ impl Head {
             tags: Vec::new(),
             schedule: None,
             workflow: None,
-            conducts: None,
+            workflow_head: None,
             retention: None,
-            keep: None,
+            result_retention: None,
         }
     }
 }
 
 impl Head {
-    /// Whether the built-in worker does the work.
     pub fn is_simulated(&self) -> bool {
         self.definition.is_some() || self.items.is_some_and(|items| items.simulated)
     }
 
-    /// Whose queues it would wait in, if the work is for workers outside.
+    /// Owner of its queue, if the work is for external workers.
     pub fn owner(&self) -> Owner {
         Owner { client: self.client, tenant: self.tenant.clone() }
     }
 
-    /// The queue it waits in: everybody's for simulated work, its owner's for any other.
+    /// Its queue: shared for simulated work, the owner's otherwise.
     pub fn queue_id(&self) -> QueueId {
         let owner = (!self.is_simulated()).then(|| self.owner());
         QueueId { owner, name: self.queue.clone() }
     }
 
-    /// Where workers look for it once it may be claimed.
+    /// The shelf on which workers find it once it is claimable.
     pub fn shelf(&self) -> Shelf {
         let lane = if self.is_simulated() { Lane::BuiltIn } else { Lane::External };
         Shelf { lane, name: self.queue_id().key() }
     }
 }
 
-/// Raw bytes that belong to the submitter. Written once, handed to workers, never parsed.
+/// Raw bytes of the submitter. Written once, sent to workers, never parsed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Input {
     /// Arguments or parameters, as received.
     pub payload: Vec<u8>,
-    /// Metadata, as received.
     pub meta: Vec<u8>,
-    /// Members this server does not know, kept verbatim.
+    /// Unknown members, kept verbatim.
     pub extra: Vec<u8>,
-    /// The items of a batch, in order.
     pub items: Vec<Item>,
 }
 
 impl Input {
-    /// Whether there is nothing to keep.
     pub fn is_empty(&self) -> bool {
         self.payload.is_empty() && self.meta.is_empty() && self.extra.is_empty() && self.items.is_empty()
     }
 }
 
-/// A limit shared by all jobs that name the same key.
+/// A limit shared by all jobs with the same key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// What the jobs share.
     pub key: Name,
-    /// How many of them may be held by workers at once.
+    /// How many of them workers may hold at once.
     pub concurrency: Option<u32>,
-    /// How many of them may be handed out per span of time.
+    /// How many of them may be handed out per period.
     pub rate: Option<Rate>,
 }
 
-/// So many per span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
-    /// How many; at least one.
     pub count: u32,
-    /// Per how long.
     pub per: Duration,
 }
 
-/// A unique key: while a job holds it, a second one with the same key is refused or takes its place.
+/// A unique key: while a job holds it, a second one with this key is refused or replaces it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unique {
-    /// The fingerprint of what must be unique.
+    /// Fingerprint of the unique members.
     pub key: [u8; 32],
-    /// Where the holder must stand to block others, as bits by [`Facet`].
+    /// Facets in which the holder blocks others, as bits of [`Facet`].
     pub facets: u16,
-    /// Until when, at the latest.
+    /// Holds the key until then, at the latest.
     pub until: Option<Time>,
-    /// What happens to the newcomer.
+    /// What happens to the new job.
     pub on_conflict: Conflict,
 }
 
 impl Unique {
-    /// Wherever a job that has not ended can stand.
+    /// All facets of a job that has not ended.
     pub const UNFINISHED: u16 = Facet::Scheduled.bit()
         | Facet::Held.bit()
         | Facet::Available.bit()
@@ -305,146 +284,132 @@ impl Unique {
         | Facet::Running.bit();
 }
 
-/// What happens when a unique key is held already.
+/// What happens if another job holds the unique key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Conflict {
-    /// The newcomer is refused.
     Reject = 0,
-    /// The newcomer is answered with the job that is there.
+    /// The answer is the existing job.
     Ignore = 1,
-    /// The job that is there is cancelled, unless a worker holds it; then the newcomer is refused.
+    /// The existing job is cancelled, unless a worker holds it; then the new job is refused.
     Replace = 2,
-    /// Likewise, and the newcomer begins when the job that was there would have.
+    /// Like `Replace`, and the new job takes over the schedule.
     ReplaceKeepingSchedule = 3,
 }
 
-/// A key that makes a repeated request harmless: one client, one kind of request, one key.
+/// Scope and value of an idempotency key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdempotencyKey {
-    /// Keys of different clients never meet.
     pub client: ClientId,
-    /// Keys of different operations never meet.
     pub operation: String,
-    /// What the client sent.
     pub key: String,
 }
 
-/// Which run of a schedule a job is.
+/// The run of a schedule that made a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScheduledRun {
-    /// The name of the schedule, of the job's owner.
+    /// Name of the schedule, of the job's owner.
     pub name: Name,
-    /// The tick; for one that somebody asked for, when that was.
+    /// The tick; for a triggered run, when it was triggered.
     pub tick: Time,
 }
 
-/// A job as it stands.
+/// The current state of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Its identity.
     pub id: JobId,
-    /// What was fixed at submission.
     pub head: Arc<Head>,
-    /// Where it stands.
     pub state: State,
-    /// The attempt under way or about to begin, from 1.
+    /// The attempt that runs or comes next, from 1.
     pub attempt: u32,
-    /// The newest attempt that was handed to a worker; 0 before the first claim.
+    /// The newest attempt that a worker claimed; 0 before the first claim.
     pub attempt_handed: u32,
-    /// The fencing token of the newest claim. Grows with each; a worker with an older one has lost its lease.
+    /// Fencing token of the newest claim. Incremented by each; a worker with an older one has lost
+    /// its lease.
     pub fence: u64,
-    /// The execution under way.
     pub execution: ExecutionId,
-    /// Executions that a manual retry has closed, oldest first. Their outcomes stay as they are.
+    /// Executions before the current one, oldest first. Their outcomes never change.
     pub executions_past: Vec<ExecutionId>,
-    /// Held back until activated.
     pub hold: bool,
-    /// Queued, but not to be claimed before this.
+    /// Queued, but not claimable before this.
     pub available_at: Option<Time>,
-    /// Waiting for its [`Limit`]; see `decide/claim.rs`. A job that waits for it has an `available_at` too.
+    /// Waiting for its [`Limit`]; see `decide/claim.rs`. Such a job has an `available_at` too.
     pub parked: Parked,
-    /// Who holds it, and until when.
     pub lease: Option<Lease>,
-    /// When it last changed.
     pub updated_at: Time,
     /// When it last became claimable.
     pub queued_at: Option<Time>,
-    /// When the newest attempt began.
     pub started_at: Option<Time>,
-    /// When it ended.
     pub finished_at: Option<Time>,
-    /// Percent done, as last reported.
+    /// Percent, as last reported.
     pub progress: Option<u8>,
-    /// What the worker said with it.
+    /// The worker's progress message.
     pub message: Option<String>,
-    /// How the items of a batch stand, as of the newest attempt that said so.
+    /// Item counts of a batch, as of the newest report.
     pub tally: Tally,
-    /// Why attempts failed, of all executions, oldest first; bounded by [`limits::ERRORS_MAX`].
+    /// Failed attempts of all executions, oldest first; at most [`limits::ERRORS_MAX`].
     pub errors: Vec<AttemptError>,
     /// Who cancelled it and why.
     pub cancel: Option<Cancellation>,
-    /// It was cancelled because it did not begin before `expires_at`.
+    /// Cancelled because it did not start before `expires_at`.
     pub expired: bool,
     /// When it became a dead letter.
     pub dead_lettered_at: Option<Time>,
-    /// The group of failures that its last execution is one of, while it is FAILED; `None` too if a version ended it that did not group.
+    /// Failure group of its last execution, while it is FAILED; `None` too if an older version
+    /// ended it.
     pub failure: Option<FailureId>,
-    /// What it left, if it succeeded and left anything.
+    /// Set if it succeeded with a result.
     pub result: Option<ResultNote>,
-    /// When it is forgotten; known once it has ended.
+    /// When it is deleted; set once it has ended.
     pub forget_at: Option<Time>,
-    /// Every change of state.
     pub history: History,
 }
 
-/// Why a queued job is not claimable although its time has come.
+/// Why a queued job is not claimable yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Parked {
-    /// It is claimable.
     #[default]
     No = 0,
-    /// It waits until another job with its limit key ends, or until its `available_at`, to be looked at again.
+    /// Waits until another job with its limit key ends, or until `available_at`, when it is
+    /// rechecked.
     ForPlace = 1,
-    /// It has a reserved moment in the rate of its limit key, which is its `available_at`.
+    /// Waits for its reserved moment in the rate of its limit key, which is `available_at`.
     ForTurn = 2,
-    /// Its reserved moment has come: the next claim does not count it again.
+    /// The reserved moment has come: the next claim does not count it again.
     TurnCame = 3,
 }
 
-/// Where a job stands among those of its shelf: by priority, then by place.
+/// Order of the jobs of a shelf: priority, then position.
 pub type QueueOrder = (Reverse<i16>, JobId);
 
-/// Why somebody would look for a job without knowing its id.
+/// Why a job is looked up without its id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Lane {
-    /// Claimable by workers outside: real work.
+    /// Claimable by external workers: real work.
     External = 1,
     /// Claimable by the built-in worker: simulated work.
     BuiltIn = 2,
     /// Waiting for a place in its limit.
     Parked = 3,
-    /// Dead letter.
     Dead = 4,
-    /// Failed, and no dead letter: found by the reason.
+    /// Failed, but not a dead letter: found by failure group.
     Failed = 5,
 }
 
-/// Where a store finds jobs of one lane, by priority (highest first), then by id: the key of the queue, for [`Lane::Parked`]
-/// the limit's key, and for [`Lane::Dead`] and [`Lane::Failed`] the group of failures (for dead letters that have none, the key of the queue as
-/// its owner's). A job stands on one shelf at most.
+/// Where a store finds jobs of one lane, by priority (highest first), then by id. The name is the
+/// queue's key; for [`Lane::Parked`] the limit's key; for [`Lane::Dead`] and [`Lane::Failed`] the
+/// failure group (for dead letters without a group, the key of the queue as its owner's). A job is
+/// on one shelf at most.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shelf {
-    /// Why one looks.
     pub lane: Lane,
-    /// Where one looks.
     pub name: Name,
 }
 
 impl Job {
-    /// A job to which nothing has happened, not even its birth: what both a submission and a stored row begin with.
+    /// A job before its first event: the start of a submission and of decoding.
     pub(crate) fn blank(id: JobId, head: Arc<Head>) -> Job {
         Job {
             id,
@@ -477,12 +442,12 @@ impl Job {
         }
     }
 
-    /// Where it stands among the jobs of its shelf, first the one that is handed out first: by priority, then in the order of acceptance.
+    /// Its order on its shelf: priority, then acceptance.
     pub fn order(&self) -> QueueOrder {
         (Reverse(self.head.priority), self.head.place.unwrap_or(self.id))
     }
 
-    /// The shelf the job stands on. Always follows from the rest of the job.
+    /// The shelf, derived from the rest of the job.
     pub fn shelf(&self) -> Option<Shelf> {
         match (self.state, &self.head.limit) {
             (State::Queued, Some(limit)) if self.parked == Parked::ForPlace => {
@@ -505,7 +470,7 @@ impl Job {
         }
     }
 
-    /// Where it stands, more exactly than its state tells.
+    /// Its facet, which is finer than its state.
     pub fn facet(&self) -> Facet {
         match self.state {
             State::Created if self.hold => Facet::Held,
@@ -521,18 +486,18 @@ impl Job {
         }
     }
 
-    /// The number of the execution under way, from 1.
+    /// Number of the current execution, from 1.
     pub fn execution_n(&self) -> u32 {
         self.executions_past.len() as u32 + 1
     }
 
-    /// The id of the `n`th execution, from 1, if there was one.
+    /// Id of the `n`th execution, from 1.
     pub fn execution_id(&self, n: u32) -> Option<ExecutionId> {
         let past = self.executions_past.get((n as usize).checked_sub(1)?).copied();
         past.or_else(|| (n == self.execution_n()).then_some(self.execution))
     }
 
-    /// The execution whose end an event of this job tells of, if it does.
+    /// The execution that the event ended, if it did.
     pub fn execution_ended(&self, event: &Event) -> Option<ExecutionId> {
         if event.ends() { self.execution_id(event.execution) } else { None }
     }
@@ -542,39 +507,39 @@ impl Job {
         self.executions_past.len() + 1 < limits::EXECUTIONS_MAX
     }
 
-    /// Whether a client may retry the job once it has failed.
+    /// Whether a client may retry the job after a failure.
     pub(crate) fn can_retry(&self) -> bool {
         self.attempt < self.head.retry.attempts_max && self.can_reopen()
     }
 
-    /// Whether its last attempt failed and the next one is still to begin.
+    /// Whether its last attempt failed and the next one has not started.
     pub fn is_retrying(&self) -> bool {
         self.state == State::Queued && self.last_error().is_some_and(|error| error.wait.is_some())
     }
 
-    /// How many more attempts a retry can have; `None` unless the job has failed.
+    /// Attempts left for retries; `None` unless the job has failed.
     pub fn retries_left(&self) -> Option<u32> {
         let left = self.head.retry.attempts_max.saturating_sub(self.attempt);
         (self.state == State::Failed).then_some(if self.can_reopen() { left } else { 0 })
     }
 
-    /// How long the record is kept once the job has ended, however it did (C-110).
+    /// Retention of the record after the job's end (C-110).
     pub(crate) fn record_kept(&self) -> Duration {
         self.head.retention.unwrap_or(limits::RETENTION)
     }
 
-    /// The newest failure since the job was last begun anew.
+    /// The newest failure since the last manual retry.
     pub fn last_error(&self) -> Option<&AttemptError> {
         let is_of_now = |execution| execution == 0 || execution == self.execution_n();
         self.errors.last().filter(|error| is_of_now(error.execution) || error.attempt < self.attempt)
     }
 
-    /// Whether the job is a batch of which some items ended well and some did not.
+    /// Whether the job is a batch of which some items succeeded and some failed.
     pub fn is_mixed(&self) -> bool {
         self.state == State::Failed && self.last_error().is_some_and(|error| error.kind == Kind::BatchPartial)
     }
 
-    /// Whether the job ended because an attempt ran too long.
+    /// Whether the job ended by a timeout.
     pub fn timed_out(&self) -> bool {
         self.state == State::Failed
             && self.last_error().is_some_and(|error| error.kind == Kind::HandlerTimeout)

@@ -1,11 +1,11 @@
-//! When something happens to a job by itself.
+//! Moments at which a job changes by itself.
 
 use super::Job;
 use crate::state::State;
 use crate::time::Time;
 
 impl Job {
-    /// The next moment at which something must happen to the job without anybody asking; what `Due` looks for.
+    /// The next moment at which `Due` must process the job.
     pub fn due_at(&self) -> Option<Time> {
         match self.state {
             State::Created if self.hold => self.begin_by(),
@@ -19,24 +19,24 @@ impl Job {
         }
     }
 
-    /// Until when it must begin, if that still counts: a moment that had passed when somebody retried the job does not. They
-    /// asked for it knowing that it is late.
+    /// Latest start, if it still applies: a moment that had passed when a client retried the job
+    /// does not, since the client knew that it was late.
     pub fn expires_at(&self) -> Option<Time> {
         self.head.expires_at.filter(|&at| !self.was_retried_since(at))
     }
 
-    /// Until when it must have ended, if that still counts; see [`Self::expires_at`].
+    /// Latest end, if it still applies; see [`Self::expires_at`].
     pub fn deadline(&self) -> Option<Time> {
         self.head.deadline.filter(|&at| !self.was_retried_since(at))
     }
 
-    /// Until when a waiting job must begin: the earlier of its expiry and its deadline.
+    /// Latest start of a waiting job: the earlier of expiry and deadline.
     pub(crate) fn begin_by(&self) -> Option<Time> {
         earliest(self.expires_at(), self.deadline())
     }
 
-    /// Whether its execution was opened by a retry, at this moment or later. The head is written once, so this is told by what the
-    /// retry left: nothing of the execution was queued or begun before it.
+    /// Whether a retry opened its execution at this moment or later. The head is written once, so
+    /// this is derived: nothing of the execution was queued or begun before it.
     pub(crate) fn was_retried_since(&self, at: Time) -> bool {
         let earliest = self.queued_at.into_iter().chain(self.started_at).min();
         !self.executions_past.is_empty() && earliest.is_some_and(|earliest| earliest >= at)

@@ -1,15 +1,15 @@
-//! Which names a queue may have. The rule is Open Job Spec's, and every dialect follows it (ruling C-107): a job in a queue
-//! that no worker can name would wait for ever.
+//! The rule for queue names. It is Open Job Spec's, and all dialects follow it (ruling C-107): a
+//! job in a queue that no worker can name would wait for ever.
 
 use super::Name;
 use crate::limits;
 
-/// Why a text is no name of a queue.
+/// Why a text is not a queue name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadQueueName {
-    /// It has more than [`limits::NAME_BYTES_MAX`] bytes.
+    /// More than [`limits::NAME_BYTES_MAX`] bytes.
     TooLong,
-    /// It is empty, or a character is not allowed where it stands.
+    /// Empty, or with a character that is not allowed there.
     Form,
 }
 
@@ -20,7 +20,7 @@ impl BadQueueName {
 }
 
 impl Name {
-    /// The name of a queue: `^[a-z0-9][a-z0-9\-.]*$`, at most 255 bytes.
+    /// Parses a queue name: `^[a-z0-9][a-z0-9\-.]*$`, at most 255 bytes.
     pub fn queue(text: &str) -> Result<Name, BadQueueName> {
         let letter = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         if text.len() > limits::NAME_BYTES_MAX {

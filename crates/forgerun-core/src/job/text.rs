@@ -1,10 +1,11 @@
-//! Texts that come with a job: how they are cut, and what their media type says.
+//! Texts of a job: bounds and media types.
 
 use alloc::string::String;
 
 use crate::limits;
 
-/// Whether a text is a media type of RFC 9110: two tokens and a slash, then parameters. Browsers guess what anything else may be.
+/// Whether a text is a media type of RFC 9110: two tokens and a slash, then parameters. Browsers
+/// guess the type of anything else.
 pub fn is_media_type(text: &str) -> bool {
     let is_token = |word: &str| {
         !word.is_empty() && word.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))
@@ -23,7 +24,7 @@ pub fn is_media_type(text: &str) -> bool {
             .all(|part| part.split_once('=').is_some_and(|(name, value)| is_token(name) && is_value(value)))
 }
 
-/// Whether a media type is one of JSON, `+json` types included.
+/// Whether a media type is JSON, including `+json`.
 pub fn is_json(media_type: &str) -> bool {
     let essence = media_type.split(';').next().unwrap_or_default().trim().as_bytes();
     let ends = |suffix: &[u8]| {
@@ -37,7 +38,7 @@ pub(crate) fn bounded(text: String) -> String {
     cut(text, limits::TEXT_BYTES_MAX)
 }
 
-/// At most so many bytes of `text`, cut between characters.
+/// At most `bytes_max` bytes of `text`, cut between characters.
 pub(crate) fn cut(mut text: String, bytes_max: usize) -> String {
     if text.len() > bytes_max {
         let end = (0..=bytes_max).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);

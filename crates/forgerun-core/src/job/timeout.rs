@@ -1,4 +1,4 @@
-//! How long one attempt of a job, and the whole job, may take, and whose limit that is.
+//! Limits on the duration of an attempt and of a job, and their messages.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,14 +8,14 @@ use super::Head;
 use crate::time::Time;
 
 impl Head {
-    /// Bounds attempts by a limit of the server; a shorter `timeout` of the job's own stays.
+    /// Applies the server's limit; a shorter `timeout` of the job stays.
     pub fn cap_timeout(&mut self, most: Duration) {
         if self.timeout.is_none_or(|own| own > most) {
             (self.timeout, self.timeout_of_server) = (Some(most), true);
         }
     }
 
-    /// Why an attempt is stopped that ran for its whole `limit`.
+    /// Message for an attempt stopped after `limit`.
     pub fn timeout_message(&self, limit: Duration) -> String {
         let own = self.timeout.is_some() && !self.timeout_of_server;
         let setting = match (own, self.is_simulated()) {
@@ -26,7 +26,7 @@ impl Head {
         format!("the attempt ran longer than {limit:?}, which is {setting}")
     }
 
-    /// Why an attempt is stopped at the job's `deadline`.
+    /// Message for an attempt stopped at the job's `deadline`.
     pub fn deadline_message(&self, deadline: Time) -> String {
         let span = deadline.since(self.created_at);
         format!("the attempt was stopped by the job's `deadline`, {span:?} after its submission")

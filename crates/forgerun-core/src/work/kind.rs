@@ -2,16 +2,13 @@
 
 use crate::catalog::Kind;
 
-/// The scenario of a job, a closed set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkKind {
-    /// Succeeds within a second.
     SuccessFast,
     /// Succeeds after an ordinary time.
     SuccessNormal,
     /// Succeeds after a long time.
     SuccessSlow,
-    /// Fails almost at once.
     FailImmediate,
     /// Fails after some progress has been seen.
     FailAfterProgress,
@@ -69,11 +66,11 @@ pub enum WorkKind {
     PayloadInvalid,
 }
 
-/// From this duration on a succeeding kind counts as [`WorkClass::Slow`]. The catalog has a wide gap here:
-/// nothing between 15 s and 90 s.
+/// From this duration on a succeeding kind counts as [`WorkClass::Slow`]. The catalog has no
+/// duration between 15 s and 90 s.
 const SLOW_FROM_MS: u32 = 60_000;
 
-/// By how much `RUNS_OVER_TIMEOUT` would exceed the runtime limit.
+/// By how much `RUNS_OVER_TIMEOUT` exceeds the runtime limit.
 const OVER_LIMIT_MS: u32 = 1_000;
 
 impl WorkKind {
@@ -93,18 +90,17 @@ impl WorkKind {
         self.row().name
     }
 
-    /// The kind spelled exactly `text`, if there is one.
     pub fn parse(text: &str) -> Option<WorkKind> {
         TABLE.iter().find(|row| row.name == text).map(|row| row.kind)
     }
 
-    /// What the kind does, attempt by attempt.
+    /// What the kind does, by attempt.
     pub fn behaviour(self) -> Behaviour {
         self.row().behaviour
     }
 
-    /// How long one attempt runs if nothing stops it; longer than `max_runtime_ms` only if that is meant
-    /// (`RUNS_OVER_TIMEOUT`) or the limit is set below what the catalog needs.
+    /// How long one attempt runs if nothing stops it; longer than `max_runtime_ms` only if that is
+    /// meant (`RUNS_OVER_TIMEOUT`) or the limit is set below what the catalog needs.
     pub fn duration_ms(self, max_runtime_ms: u32) -> u32 {
         match self.row().length {
             Length::Ms(duration_ms) => duration_ms,
@@ -117,7 +113,8 @@ impl WorkKind {
         self.row().payload_kb
     }
 
-    /// Whether the first attempt is meant to fail. False for `PAYLOAD_INVALID`, which has no attempt.
+    /// Whether the first attempt is meant to fail. False for `PAYLOAD_INVALID`, which has no
+    /// attempt.
     pub fn should_fail(self) -> bool {
         match self.behaviour() {
             Behaviour::Succeeds | Behaviour::Refused => false,
@@ -130,7 +127,6 @@ impl WorkKind {
         }
     }
 
-    /// The class of the kind.
     pub fn class(self) -> WorkClass {
         if self.behaviour() != Behaviour::Succeeds {
             WorkClass::Failure
@@ -152,7 +148,7 @@ impl WorkKind {
             Behaviour::RunsOverTimeout => End::Timeout,
             Behaviour::FailsFirst if attempt <= 1 => failure(Kind::HandlerTransient),
             Behaviour::FailsFirst => End::Success,
-            // Refused at submission; should one have slipped in, it must not be retried for ever.
+            // Refused at submission; if one was stored anyway, it must not be retried for ever.
             Behaviour::Refused => failure(Kind::NonRetryable),
         }
     }
@@ -162,30 +158,29 @@ impl WorkKind {
     }
 }
 
-/// How one attempt ends if nothing from outside (a cancel, a crash) comes first.
+/// How an attempt ends if no cancel or crash comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum End {
     /// It succeeds after its duration.
     Success,
     /// It fails after its duration.
     Failure {
-        /// The catalog entry, always of job level.
+        /// Always of job level.
         kind: Kind,
-        /// Whether progress above zero must have been reported before the failure.
+        /// Whether progress must be reported before the failure.
         after_progress: bool,
     },
-    /// It is still running when the runtime limit stops it.
+    /// The runtime limit stops it.
     Timeout,
 }
 
-/// What a kind does, attempt by attempt.
+/// What a kind does, by attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Behaviour {
-    /// Every attempt succeeds.
     Succeeds,
-    /// Every attempt fails, and trying again is pointless.
+    /// Every attempt fails, and retries are pointless.
     Fails,
-    /// As [`Behaviour::Fails`], but only after some progress has been seen.
+    /// Like [`Behaviour::Fails`], but only after some progress.
     FailsAfterProgress,
     /// Every attempt fails for a reason that might pass.
     FailsRetryable,
@@ -199,14 +194,11 @@ pub enum Behaviour {
     Refused,
 }
 
-/// The three classes a random choice has to cover.
+/// The three classes that random choices must cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WorkClass {
-    /// Succeeds in less than a minute.
     Success,
-    /// Fails at least once, or is refused.
     Failure,
-    /// Succeeds, but takes a minute or more.
     Slow,
 }
 
@@ -278,7 +270,6 @@ static TABLE: [KindRow; 31] = {
 mod tests {
     use super::*;
 
-    /// The default runtime limit.
     const MAX_RUNTIME_MS: u32 = 125_000;
 
     #[test]

@@ -1,43 +1,42 @@
-//! The work kinds: what a synthetic job does while it runs, and how it ends.
+//! Work kinds: what a simulated job does while it runs, and how it ends.
 //!
-//! Jobs carry no code. Each has one of 31 [`WorkKind`]s, and the kind alone fixes how long the job runs, how
-//! much it leaves behind and how each attempt ends: the same kind behaves the same every time. Only the
-//! choice of a kind for a job that names none is random, and that choice is a pure function of the request's
-//! time ([`Definition::random`]).
+//! Jobs carry no code. Each has one of 31 [`WorkKind`]s, and the kind alone fixes how long the job
+//! runs, the size of its result and how each attempt ends. Only the choice of a kind for a job that
+//! names none is random, and a pure function of the request's time ([`Definition::random`]).
 //!
-//! Deliberately not here: doing the work, measuring time, or scaling it for tests. The partner actions some
-//! kinds are named after (a cancel, a second submission, a slow webhook receiver) are the caller's to
-//! perform.
+//! Deliberately not here: doing the work, measuring time, or scaling it for tests. The other
+//! actions that some kinds are named after (a cancel, a second submission, a slow webhook receiver)
+//! are up to the caller.
 
 use crate::random::SplitMix64;
 mod kind;
 
 pub use kind::{Behaviour, End, WorkClass, WorkKind};
 
-/// What the server decided a job shall do.
+/// What the server decided that a job does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Definition {
     /// The scenario, which fixes everything else.
     pub work_kind: WorkKind,
-    /// How long one attempt runs if nothing stops it.
+    /// Duration of an attempt if nothing stops it.
     pub duration_ms: u32,
-    /// Whether the first attempt is meant to fail.
     pub should_fail: bool,
-    /// Size of the result in units of 1024 bytes.
     pub payload_kb: u16,
 }
 
 impl Definition {
     /// Shortest duration of a chosen kind.
     pub const DURATION_MIN_MS: u32 = 500;
-    /// Longest duration of a chosen kind. Only `RUNS_OVER_TIMEOUT`, which is never chosen, may exceed it.
+    /// Longest duration of a chosen kind. Only `RUNS_OVER_TIMEOUT`, which is never chosen, may
+    /// exceed it.
     pub const DURATION_MAX_MS: u32 = 120_000;
     /// Smallest result of a chosen kind.
     pub const PAYLOAD_MIN_KB: u16 = 1;
     /// Largest result of a chosen kind.
     pub const PAYLOAD_MAX_KB: u16 = 256;
 
-    /// The definition of a kind the client asked for. `max_runtime_ms` is the runtime limit of the job.
+    /// The definition for the kind that the client asked for. `max_runtime_ms` is the runtime limit
+    /// of the job.
     pub fn of(work_kind: WorkKind, max_runtime_ms: u32) -> Definition {
         Definition {
             work_kind,
@@ -47,12 +46,12 @@ impl Definition {
         }
     }
 
-    /// The definition of a job whose client left the choice to the server. The same arguments give the same
+    /// The definition of a job without a requested kind. The same arguments give the same
     /// definition; `seed_micros` is the time of the request.
     ///
-    /// With a probability of `failure_per_mille` (above 1000 counts as 1000) the kind is a failing one, else
-    /// a succeeding one. Kinds that would not end within `max_runtime_ms` are left out, so that a job meant
-    /// to succeed does; if the limit is so tight that none is left, the shortest is taken.
+    /// With a probability of `failure_per_mille` (above 1000 counts as 1000) the kind is a failing
+    /// one, else a succeeding one. Kinds that would not end within `max_runtime_ms` are excluded,
+    /// so that a job meant to succeed does; if the limit excludes all, the shortest is chosen.
     pub fn random(seed_micros: u64, failure_per_mille: u16, max_runtime_ms: u32) -> Definition {
         let mut numbers = SplitMix64::new(seed_micros);
         let should_fail = numbers.below(1000) < u64::from(failure_per_mille);
@@ -63,11 +62,10 @@ impl Definition {
     }
 }
 
-/// Succeeding kinds the server may choose by itself, the shortest first.
+/// Succeeding kinds that the server may choose, the shortest first.
 ///
-/// Left out are kinds that mean something only if somebody acts along (`CANCEL_*`, `DUPLICATE_*`,
-/// `WEBHOOK_*`, `SCHEDULED_*`): without the partner they would be just another short success under a
-/// misleading name.
+/// Excluded are kinds that need another action (`CANCEL_*`, `DUPLICATE_*`, `WEBHOOK_*`,
+/// `SCHEDULED_*`): without it they would be just another short success under a misleading name.
 const CHOOSABLE_SUCCEEDING: [WorkKind; 12] = [
     WorkKind::SuccessFast,
     WorkKind::SuccessNormal,
@@ -83,11 +81,11 @@ const CHOOSABLE_SUCCEEDING: [WorkKind; 12] = [
     WorkKind::PayloadLarge,
 ];
 
-/// Failing kinds the server may choose by itself, the shortest first.
+/// Failing kinds that the server may choose, the shortest first.
 ///
-/// Left out: `RETRY_*`, which need somebody to retry (and `RETRY_ON_FAIL` would end well where retries are
-/// automatic); `RUNS_OVER_TIMEOUT`, which may leave the bounds of a definition; `PAYLOAD_INVALID`, which
-/// never becomes a job.
+/// Excluded: `RETRY_*`, which need a retry by a client (and `RETRY_ON_FAIL` would succeed where
+/// retries are automatic); `RUNS_OVER_TIMEOUT`, which may exceed the bounds of a definition;
+/// `PAYLOAD_INVALID`, which never becomes a job.
 const CHOOSABLE_FAILING: [WorkKind; 3] =
     [WorkKind::FailImmediate, WorkKind::FailAfterProgress, WorkKind::FailAfterRetryable];
 
@@ -97,7 +95,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     const MAX_RUNTIME_MS: u32 = 125_000;
-    /// Some moment in 2026, in microseconds.
+    /// A moment in 2026, in microseconds.
     const NOON: u64 = 1_780_000_000_000_000;
 
     fn randoms(failure_per_mille: u16, max_runtime_ms: u32) -> impl Iterator<Item = Definition> {

@@ -1,7 +1,7 @@
-//! Compensation: what succeeded is undone, the newest success first, one after the other.
+//! Compensation: undoes the steps that succeeded, one by one, the newest first.
 //!
-//! A compensation is skipped until its workflow fails or is cancelled with something to undo. Then it waits, has its turn, and ends like
-//! any step; one that fails does not keep the others from running.
+//! A compensation is skipped until its workflow fails or is cancelled with steps to undo. Then it
+//! waits, runs and ends like any step; a failed one does not stop the others.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,29 +12,29 @@ use super::{FailurePolicy, GraphStep, StepState, Workflow};
 use crate::limits;
 
 impl GraphStep {
-    /// What undoes the step at this place.
+    /// The compensation of the step at this position.
     pub(super) fn compensation(of: u32) -> GraphStep {
         GraphStep { after: vec![of], undoes: Some(of), state: StepState::Skipped, ..GraphStep::default() }
     }
 }
 
 impl Workflow {
-    /// The compensations, each with the place of the step that it undoes.
+    /// The compensations, each with the position of its step.
     pub fn compensations(&self) -> impl Iterator<Item = (u32, u32, &GraphStep)> {
         (0..).zip(&self.steps).filter_map(|(index, step)| Some((index, step.undoes?, step)))
     }
 
-    /// Whether compensations are under way or wait for each other.
+    /// Whether compensations run or wait.
     pub fn is_compensating(&self) -> bool {
         self.compensations().any(|(_, _, step)| !step.state.is_over())
     }
 
-    /// Whether a compensation was begun since the workflow last began from its first step.
+    /// Whether a compensation ran since the workflow last began from its first step.
     pub fn was_compensated(&self) -> bool {
         self.compensations().any(|(_, _, step)| step.state != StepState::Skipped)
     }
 
-    /// Has the steps undone that succeeded and are not undone yet.
+    /// Schedules the compensations of all steps that succeeded and are not undone yet.
     pub(crate) fn plan_compensations(&mut self) {
         let to_undo = |&(_, undone, step): &(u32, u32, &GraphStep)| {
             let succeeded = self.steps[undone as usize].state == StepState::Succeeded;
@@ -46,7 +46,7 @@ impl Workflow {
         }
     }
 
-    /// The compensation whose turn it is, which counts as released from now on.
+    /// The next compensation to run; it counts as released from now on.
     pub(super) fn next_compensation(&mut self) -> Option<u32> {
         if self.declared().any(|(_, step)| !step.state.is_over()) {
             return None;
@@ -63,8 +63,8 @@ impl Workflow {
         Some(next)
     }
 
-    /// Another execution begins in which the marked steps run again. What was undone of the others stays undone; all else can be undone
-    /// again.
+    /// Prepares compensations for another execution that runs the marked steps again. Of the
+    /// others, undone steps stay undone; all else can be undone again.
     pub(super) fn reset_compensations(&mut self, runs_again: &[bool]) {
         for step in &mut self.steps {
             let Some(undone) = step.undoes else { continue };
@@ -76,7 +76,7 @@ impl Workflow {
         }
     }
 
-    /// A sentence that names the steps that could not be undone; `None` if there are none.
+    /// A sentence that names the steps that could not be undone; `None` if all were.
     pub(crate) fn compensation_failures(&self) -> Option<String> {
         let is_bad = |state| matches!(state, StepState::Failed | StepState::Canceled);
         let failed = self.compensations().filter(|(_, _, step)| is_bad(step.state));

@@ -1,4 +1,4 @@
-//! Which steps have their turn: the rules of a workflow, apart from its jobs.
+//! The rules for workflow steps: which of them run next.
 
 use alloc::string::String;
 use alloc::vec;
@@ -10,7 +10,7 @@ use crate::id::JobId;
 use crate::item::{ItemEnd, ItemError};
 use crate::limits;
 
-/// What is to become of a step that waits.
+/// What happens to a waiting step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Turn {
     NotYet,
@@ -18,19 +18,14 @@ enum Turn {
     Never,
 }
 
-/// How many steps stand how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepCounts {
-    /// Ended well.
     pub succeeded: u32,
-    /// Failed, or were cancelled.
     pub failed: u32,
-    /// Never had their turn.
     pub skipped: u32,
 }
 
 impl StepCounts {
-    /// How many have ended.
     pub const fn over(&self) -> u32 {
         self.succeeded + self.failed + self.skipped
     }
@@ -42,7 +37,6 @@ impl Workflow {
         (0..).zip(&self.steps).filter(|(_, step)| step.undoes.is_none())
     }
 
-    /// How many steps stand how.
     pub fn counts(&self) -> StepCounts {
         let mut counts = StepCounts::default();
         for (_, step) in self.declared() {
@@ -56,7 +50,7 @@ impl Workflow {
         counts
     }
 
-    /// Percent of its steps that are over. Compensations count once they are to run.
+    /// Percent of its steps that are over. Compensations count once they are scheduled.
     pub fn percent_over(&self) -> u8 {
         let is_meant = |step: &&GraphStep| step.undoes.is_none() || step.state != StepState::Skipped;
         let meant = || self.steps.iter().filter(is_meant);
@@ -64,18 +58,16 @@ impl Workflow {
         (n_over * 100 / meant().count().max(1)) as u8
     }
 
-    /// Whether all steps and compensations are over.
     pub fn is_over(&self) -> bool {
         self.steps.iter().all(|step| step.state.is_over())
     }
 
-    /// Whether `job` stands for this step, and is under way.
+    /// Whether `job` is the current job of this step, and has not ended.
     pub fn is_under_way(&self, index: u32, job: JobId) -> bool {
         let released = self.steps.get(index as usize).is_some_and(|step| step.state == StepState::Released);
         released && self.job_of(index) == job
     }
 
-    /// The steps whose jobs are under way.
     pub fn under_way(&self) -> impl Iterator<Item = u32> + '_ {
         (0..).zip(&self.steps).filter(|(_, step)| step.state == StepState::Released).map(|(index, _)| index)
     }
@@ -92,8 +84,9 @@ impl Workflow {
         }
     }
 
-    /// Goes through the steps that wait: skips those whose turn never comes, and gives those whose turn it is, which count as released from
-    /// now on. Each is looked at once, after all that it waits for. When all of them are over, compensations have their turn.
+    /// Skips waiting steps that can never run, and returns those that are ready, which count as
+    /// released from now on. Each is checked once, after all its dependencies. When all steps are
+    /// over, compensations follow.
     pub(crate) fn advance(&mut self) -> Vec<u32> {
         let mut ready = Vec::new();
         if self.declared().any(|(_, step)| step.state == StepState::Waiting) {
@@ -113,13 +106,14 @@ impl Workflow {
         ready
     }
 
-    /// The steps in an order in which each comes after all that it waits for.
+    /// The steps in dependency order.
     fn in_order(&self) -> Vec<u32> {
-        // Workflows are checked when they begin; what is behind a cycle of a damaged record stands still.
+        // Workflows are checked when they begin; a damaged record may have a cycle, and steps
+        // behind it never run.
         order(&self.steps).unwrap_or_else(|cycle| cycle.before)
     }
 
-    /// Moves a waiting step as its turn says.
+    /// Moves a waiting step according to its turn.
     fn settle(&mut self, index: usize) -> Turn {
         let turn = self.turn(&self.steps[index]);
         self.steps[index].state = match turn {
@@ -152,8 +146,9 @@ impl Workflow {
         self.skip_waiting(|step| step.when == StepCondition::AllSucceeded);
     }
 
-    /// Skips every step that waits, because the workflow was cancelled; compensations as well if nothing is to be undone.
-    pub(crate) fn abandon(&mut self, compensations_too: bool) {
+    /// Skips every waiting step, because the workflow was cancelled; compensations as well if
+    /// nothing is to be undone.
+    pub(crate) fn cancel_waiting(&mut self, compensations_too: bool) {
         self.skip_waiting(|step| compensations_too || step.undoes.is_none());
     }
 
@@ -165,8 +160,9 @@ impl Workflow {
         }
     }
 
-    /// A failed step is tried again: so the steps that were skipped for its sake wait again, unless they would be skipped for the sake of
-    /// another. A step that waits thus always has one before it that is not over, whose end moves it on.
+    /// Reopens a failed step for a retry: the steps skipped because of it wait again, unless
+    /// another failure would skip them. So a waiting step always has an open dependency, whose end
+    /// moves it on.
     pub(crate) fn reopen(&mut self, index: u32) {
         self.steps[index as usize].state = StepState::Released;
         self.errors.retain(|error| error.step != index);
@@ -184,17 +180,20 @@ impl Workflow {
         }
     }
 
-    /// Whether the steps that this one waits for ended as it needs, so that an ended workflow can go on from it.
+    /// Whether the dependencies of the step ended as required, so that an ended workflow can
+    /// continue from it.
     pub(crate) fn can_go_on_from(&self, index: u32) -> bool {
         let step = self.steps.get(index as usize).filter(|step| step.undoes.is_none());
         step.is_some_and(|step| self.turn(step) == Turn::Now)
     }
 
-    /// Prepares another execution. Gives the steps that failed and may be tried again in the same job; they count as released.
+    /// Prepares another execution. Returns the failed steps that may be retried in the same job;
+    /// they count as released.
     ///
-    /// - With `from`, that step and all that depend on it run again, and the others stay.
+    /// - With `from`, that step and all its dependents run again, and the others stay.
     /// - A workflow that was compensated begins anew.
-    /// - Otherwise what succeeded stays, unless it followed an end or a failure, which is to come anew.
+    /// - Otherwise successful steps stay, unless they depended on an end or failure that is to be
+    ///   repeated.
     pub(crate) fn prepare_again(&mut self, from: Option<u32>) -> Vec<u32> {
         let begins_anew = from.is_none() && self.was_compensated();
         let again = self.to_come_anew();
@@ -237,7 +236,7 @@ impl Workflow {
         behind
     }
 
-    /// For each step, whether it follows an end or a failure, directly or not.
+    /// For each step, whether it depends on an end or failure, directly or not.
     fn to_come_anew(&self) -> Vec<bool> {
         let mut anew = vec![false; self.steps.len()];
         for index in self.in_order() {
@@ -248,13 +247,13 @@ impl Workflow {
         anew
     }
 
-    /// Another job is to be made of a step.
+    /// Gives the step a new job.
     pub(crate) fn remake(&mut self, index: u32) {
         self.steps[index as usize].remake();
     }
 
-    /// How every step ended, as the items of the workflow's own job. A step that was skipped counts as cancelled if that is because another
-    /// did not succeed, and as done if nothing was to be done.
+    /// The ends of all steps, as the items of the workflow's own job. A skipped step counts as
+    /// cancelled if another one did not succeed, and as succeeded if nothing was to be done.
     pub(crate) fn ends(&self) -> Vec<ItemEnd> {
         let well = self.counts().failed == 0;
         let mut ends: Vec<ItemEnd> =
@@ -284,12 +283,12 @@ impl GraphStep {
     }
 }
 
-/// An error of which nothing more is known.
+/// An error without further details.
 fn unsaid(kind: Kind, message: &str) -> ItemError {
     ItemError { kind, message: String::from(message), retryable: false }
 }
 
-/// Checks that steps make a workflow: not too many, and none waits for itself.
+/// Checks the steps: not too many, and no cycle.
 pub(super) fn check(steps: &[GraphStep]) -> Result<(), BadWorkflow> {
     if steps.is_empty() {
         return Err(BadWorkflow::Empty);
@@ -311,15 +310,15 @@ pub(super) fn check(steps: &[GraphStep]) -> Result<(), BadWorkflow> {
     order(steps).map(drop).map_err(|cycle| BadWorkflow::Cycle(cycle.step))
 }
 
-/// Steps wait for each other in a circle.
+/// Steps that depend on each other in a cycle.
 struct Cycle {
-    /// The first step that is in the circle, or behind it.
+    /// The first step in the cycle, or behind it.
     step: u32,
-    /// The steps that are neither, in order.
+    /// The steps outside of it, in order.
     before: Vec<u32>,
 }
 
-/// The steps in an order in which each comes after all that it waits for; in time that grows with steps and edges.
+/// The steps in dependency order; in time linear in steps and edges.
 fn order(steps: &[GraphStep]) -> Result<Vec<u32>, Cycle> {
     let mut behind: Vec<Vec<u32>> = vec![Vec::new(); steps.len()];
     for (index, step) in (0..).zip(steps) {

@@ -1,4 +1,4 @@
-//! How a workflow and its parts lie in a store.
+//! The stored form of a workflow and its parts.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -23,7 +23,7 @@ impl Stored for Workflow {
         self.id.to_string()
     }
 
-    /// It goes with its own job.
+    /// Never due: deleted with its own job.
     fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(48 + self.steps.len() * 24);
         let mut out = Writer(&mut bytes);
@@ -142,7 +142,6 @@ fn read_cancel(bytes: &[u8]) -> Result<PendingCancel, Corrupt> {
 }
 
 impl WorkflowPart {
-    /// The key of a part.
     pub fn key_of(workflow: JobId, n: u32) -> String {
         format!("{workflow}/{n:04}")
     }
@@ -159,7 +158,7 @@ impl Stored for WorkflowPart {
         self.workflow.to_string()
     }
 
-    /// It goes with its workflow.
+    /// Never due: deleted with its workflow.
     fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut out = Writer(&mut bytes);

@@ -1,15 +1,19 @@
-//! Workflows: jobs that wait for each other.
+//! Workflows: jobs that depend on each other.
 //!
-//! A workflow is a job of its own (its *conductor*), so that it has states, events, an outcome and a retention like any job; its items are
-//! its steps. No worker ever holds it: it runs while its steps do, and ends as they did. Beside it stand two kinds of records:
+//! A workflow is a job of its own (its *conductor*), so that it has states, events, an outcome and
+//! a retention like any job; its items are its steps. No worker holds it: it runs while its steps
+//! do, and ends as they did. Two kinds of records belong to it:
 //!
-//! - [`Workflow`]: which step waits for which, and where each stands. Written whenever a step ends, so it is small.
-//! - [`WorkflowPart`]: what the jobs of some steps will be. Written once.
+//! - [`Workflow`]: the dependencies and states of its steps. Written whenever a step ends, so it is
+//!   small.
+//! - [`WorkflowPart`]: definitions of jobs of some steps. Written once.
 //!
-//! The job of a step is made when its turn comes, in the transaction that ends the last step it waited for. So a step that never
-//! has its turn never was a job: it is in no queue, holds no key and need not be cancelled.
+//! The job of a step is made when its turn comes, in the transaction that ends its last dependency.
+//! So a step that never runs never was a job: it is in no queue, holds no key and need not be
+//! cancelled.
 //!
-//! What undoes a step, its *compensation*, is a step too, behind those of the request. It is skipped until compensation begins.
+//! The *compensation* of a step, which undoes it, is a step too, behind those of the request. It is
+//! skipped until compensation begins.
 
 mod compensation;
 mod graph;
@@ -31,106 +35,93 @@ use crate::time::Time;
 
 pub use graph::StepCounts;
 
-/// The queue of its owner in which a workflow's own job is counted while it runs. Nobody can claim it there.
+/// The owner's queue in which a running workflow's own job is counted. No worker can claim it
+/// there.
 pub const QUEUE: &str = "forgerun.workflows";
 
-/// What a job knows of the workflow that it is.
+/// Set in the head of a workflow's own job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowHead {
-    /// How it was described.
     pub form: WorkflowForm,
-    /// What the client calls it; may be empty.
+    /// The client's name for it; may be empty.
     pub name: String,
 }
 
 impl WorkflowHead {
-    /// The type of a workflow's own job.
     pub const JOB_TYPE: &str = "forgerun.workflow";
 
-    /// The head of the own job of a workflow with so many steps. The rest of it is as for any job.
+    /// The head of a workflow's own job, with this many steps.
     pub fn own_job(self, client: ClientId, n_steps: usize, created_at: Time) -> Head {
         let n = u32::try_from(n_steps).unwrap_or(u32::MAX);
         Head {
             job_type: WorkflowHead::JOB_TYPE.into(),
             items: Some(Items { n, simulated: false }),
             retry: RetryPolicy { attempts_max: limits::EXECUTIONS_MAX as u32, ..RetryPolicy::manual() },
-            conducts: Some(self),
+            workflow_head: Some(self),
             ..Head::new(client, Name::joined(QUEUE), created_at)
         }
     }
 }
 
-/// A place in a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkflowStep {
-    /// The workflow's own job.
     pub workflow: JobId,
-    /// The step within it.
     pub index: u32,
 }
 
-/// How a workflow was described. All are graphs; the form is for people.
+/// How the client described the workflow. All are graphs internally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum WorkflowForm {
     /// One step after the other.
     Chain = 0,
-    /// All steps at once.
     Group = 1,
     /// A group, and steps that follow its end.
     Batch = 2,
-    /// Each step names those it waits for.
+    /// Each step names its dependencies.
     Graph = 3,
 }
 
-/// What the failure of a step means for the steps that do not wait for it.
+/// How a failed step affects steps that do not depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FailurePolicy {
-    /// They go on.
     #[default]
     Continue = 0,
-    /// They are cancelled; steps that follow a failure or any end still have their turn.
+    /// They are cancelled; steps that follow a failure or any end still run.
     Stop = 1,
-    /// Those that no worker holds are cancelled, the others end; then what succeeded is undone. Steps that follow a failure or any end
-    /// still have their turn.
+    /// Waiting ones are cancelled, active ones end; then the successful steps are undone. Steps
+    /// that follow a failure or any end still run.
     Compensate = 2,
 }
 
-/// When a step has its turn, once the steps it waits for have ended.
+/// When a step runs, once its dependencies have ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum StepCondition {
     /// If all of them succeeded.
     #[default]
     AllSucceeded = 0,
-    /// However they ended.
     AllEnded = 1,
     /// If one of them did not succeed.
     AnyFailed = 2,
 }
 
-/// Where a step stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum StepState {
-    /// For others to end.
     #[default]
     Waiting = 0,
-    /// Its job is there.
     Released = 1,
-    /// Its job succeeded.
     Succeeded = 2,
-    /// Its job failed for good.
+    /// Its job failed without a retry left.
     Failed = 3,
-    /// Its job was cancelled.
     Canceled = 4,
-    /// Its turn never comes.
     Skipped = 5,
 }
 
 impl StepState {
-    /// All six, in the order of their numbers.
+    /// All states, in the order of their numbers.
     pub const ALL: [StepState; 6] = [
         StepState::Waiting,
         StepState::Released,
@@ -140,28 +131,26 @@ impl StepState {
         StepState::Skipped,
     ];
 
-    /// Whether nothing happens to the step any more.
+    /// Whether the step has ended or was skipped.
     pub const fn is_over(self) -> bool {
         !matches!(self, StepState::Waiting | StepState::Released)
     }
 }
 
-/// The structure of a workflow, and where its steps stand.
+/// The structure of a workflow, and the states of its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workflow {
-    /// Its own job.
     pub id: JobId,
-    /// Whose it is.
     pub client: ClientId,
-    /// What the failure of a step means for the others.
+    /// How a failed step affects the others.
     pub policy: FailurePolicy,
-    /// The steps, in the order of the request.
+    /// In the order of the request, then compensations.
     pub steps: Vec<GraphStep>,
     /// The first step of each [`WorkflowPart`].
     pub parts: Vec<u32>,
-    /// Why steps did not succeed, in the order in which they ended.
+    /// Errors of steps, in the order in which they ended.
     pub errors: Vec<StepError>,
-    /// It was cancelled, and ends so once what it did is undone.
+    /// Set if it ends as cancelled once its compensations are done.
     pub canceling: Option<PendingCancel>,
 }
 
@@ -174,53 +163,49 @@ pub struct PendingCancel {
     pub by_client: bool,
 }
 
-/// A step, as far as the others depend on it.
+/// A node of the graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GraphStep {
-    /// What the client calls it. Unique within its workflow; empty for a compensation.
+    /// The client's name for the step. Unique within its workflow; empty for a compensation.
     pub id: String,
-    /// The steps it waits for, as they were named.
+    /// Dependencies, in the order in which they were named.
     pub after: Vec<u32>,
-    /// When it has its turn.
     pub when: StepCondition,
-    /// Where it stands.
     pub state: StepState,
-    /// Counts the jobs that were made of it: another one is made if the workflow is retried after its job was cancelled.
+    /// Number of jobs made for it: a new one is made if the workflow is retried after its job was
+    /// cancelled.
     pub generation: u8,
-    /// Its place in the order of successes, from 1; 0 if it never succeeded.
+    /// Position in the order of successes, from 1; 0 if it never succeeded.
     pub nth_success: u32,
-    /// Set for a compensation: the step that it undoes, which is the one it waits for.
+    /// Set for a compensation: the step that it undoes, and depends on.
     pub undoes: Option<u32>,
 }
 
 /// Why a step did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepError {
-    /// Which step.
     pub step: u32,
-    /// What went wrong.
     pub error: ItemError,
 }
 
-/// Why something is no workflow.
+/// Why a workflow is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadWorkflow {
-    /// It has no step.
     Empty,
-    /// It has more than [`limits::WORKFLOW_STEPS_MAX`] steps.
+    /// More than [`limits::WORKFLOW_STEPS_MAX`] steps.
     TooManySteps,
-    /// Its steps wait for more than [`limits::WORKFLOW_EDGES_MAX`] others in all.
+    /// More than [`limits::WORKFLOW_EDGES_MAX`] dependencies in all.
     TooManyEdges,
-    /// This step waits for one that is not there, or twice for the same.
+    /// This step depends on one that does not exist, or twice on the same.
     BadEdge(u32),
-    /// This step waits for itself, by way of others.
+    /// This step depends on itself, through others.
     Cycle(u32),
-    /// This step has a unique key. Its job is made later, when nobody is there to be told of a conflict.
+    /// This step has a unique key. Its job is made later, when no caller can get the refusal.
     UniqueStep(u32),
 }
 
 impl Workflow {
-    /// The workflow with its own job `id`, before anything has happened.
+    /// The workflow with its own job `id`, before its first step.
     pub fn new(
         id: JobId,
         client: ClientId,
@@ -255,32 +240,30 @@ impl Workflow {
         })
     }
 
-    /// The job of a step: its id follows from the workflow, the step and the generation. Jobs of one workflow are claimed in the order of
-    /// its steps, because that is the order of these ids.
+    /// The id of the job of a step: derived from workflow, step and generation. The order of these
+    /// ids is that of the steps, so jobs of one workflow are claimed in the order of its steps.
     pub fn job_of(&self, index: u32) -> JobId {
         let generation = self.steps.get(index as usize).map_or(0, |step| step.generation);
         step_job(self.id, index, generation)
     }
 
-    /// The job of a step, if one was made of it.
+    /// The job of a step, if one was made.
     pub fn made_job(&self, index: u32) -> Option<JobId> {
         let step = self.steps.get(index as usize)?;
         let made = !matches!(step.state, StepState::Waiting | StepState::Skipped);
         made.then(|| self.job_of(index))
     }
 
-    /// The key of the part that has the definition of a step.
+    /// Key of the part with the definition of a step.
     pub fn part_of(&self, index: u32) -> RecordKey {
         let n = self.parts.iter().take_while(|&&first| first <= index).count().saturating_sub(1);
         WorkflowPart::record_key(WorkflowPart::key_of(self.id, n as u32))
     }
 
-    /// The keys of all its parts.
     pub fn part_keys(&self) -> impl Iterator<Item = RecordKey> + '_ {
         (0..self.parts.len()).map(|n| WorkflowPart::record_key(WorkflowPart::key_of(self.id, n as u32)))
     }
 
-    /// The key of the workflow with this job.
     pub fn key_of(id: JobId) -> RecordKey {
         Workflow::record_key(id.to_string())
     }
@@ -295,30 +278,25 @@ fn step_job(workflow: JobId, index: u32, generation: u8) -> JobId {
     JobId::v7(unix_ms, (u128::from(index) & 0xfff) << 62 | u128::from(hash) & LOW_62)
 }
 
-/// What the jobs of some steps will be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkflowPart {
-    /// Of which workflow.
     pub workflow: JobId,
-    /// Which part, from 0.
+    /// Number of the part, from 0.
     pub n: u32,
-    /// Which step its first definition is of.
+    /// The step of its first definition.
     pub first: u32,
-    /// One definition per step.
     pub definitions: Vec<StepDefinition>,
 }
 
-/// What the job of a step will be.
+/// The job that a step becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepDefinition {
-    /// All that is fixed about it.
     pub head: Arc<Head>,
-    /// The raw bytes that go with it.
     pub input: Arc<Input>,
 }
 
 impl WorkflowPart {
-    /// Divides the steps of a workflow, so that a step that has its turn loads little besides itself.
+    /// Divides the steps, so that a ready step loads little besides itself.
     pub fn divide(workflow: JobId, steps: &[NewStep]) -> Vec<WorkflowPart> {
         let mut parts: Vec<WorkflowPart> = Vec::new();
         let mut room = 0;
@@ -344,13 +322,14 @@ impl WorkflowPart {
         parts
     }
 
-    /// The definition of a step, if this part has it. Those of compensations stand behind those of the steps.
+    /// The definition of a step, if this part has it. Those of compensations follow those of the
+    /// steps.
     pub fn definition(&self, index: u32) -> Option<&StepDefinition> {
         self.definitions.get(index.checked_sub(self.first)? as usize)
     }
 }
 
-/// What the jobs of steps will be, and behind them those of compensations.
+/// Definitions of steps, followed by those of compensations.
 fn definitions(steps: &[NewStep]) -> impl Iterator<Item = (&Arc<Head>, &Arc<Input>)> {
     let compensations = steps.iter().filter_map(|step| step.compensation.as_ref());
     let declared = steps.iter().map(|step| (&step.head, &step.input));

@@ -7,8 +7,8 @@ use std::vec::Vec;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Answer, Cancel, Claim, Command, Conclude, Extend, Fail, Held, Holder, Idempotency, NewJob, Note, Output,
-    Owned, QueueChange, QueueCommand, Refusal, Retry, Submit, Succeed, WorkError, WorkerKind,
+    Answer, Cancel, Claim, Command, Conclude, Extend, Fail, HeldJob, Idempotency, LeaseProof, NewJob, Note,
+    Output, Owned, QueueChange, QueueCommand, Refusal, Retry, Submit, Succeed, WorkError, WorkerKind,
 };
 use forgerun_core::id::{ClientId, ExecutionId, JobId};
 use forgerun_core::item::{ItemEnd, ItemError, Items};
@@ -101,8 +101,8 @@ pub(crate) fn claim_as(queues: &str, limit: usize, set: impl FnOnce(&mut Claim))
     Command::Claim(claim)
 }
 
-fn held(n: u128, token: u64) -> Held {
-    Held { job: id(n), holder: Holder::Token(token), client: None }
+fn held(n: u128, token: u64) -> HeldJob {
+    HeldJob { job: id(n), proof: LeaseProof::Token(token), client: None }
 }
 
 pub(crate) fn start(n: u128, token: u64) -> Command {
@@ -127,7 +127,8 @@ pub(crate) fn succeed(n: u128, token: u64) -> Command {
     Command::Succeed(Succeed { held: held(n, token), output: Some(Arc::new(output)) })
 }
 
-/// How a batch ended, a letter per item: `c` completed, `f` failed, `r` failed and worth another try, `t` timed out.
+/// How a batch ended, a letter per item: `c` completed, `f` failed, `r` failed and worth another
+/// try, `t` timed out.
 pub(crate) fn conclude(n: u128, token: u64, letters: &str) -> Command {
     let error = |kind, retryable| Some(ItemError { kind, message: "it broke".into(), retryable });
     let end = |(place, letter): (usize, char)| ItemEnd {
@@ -206,7 +207,8 @@ pub(crate) fn pause(queue: &str, paused: bool) -> Command {
     Command::Queue(QueueCommand { queue: QueueId::shared(name(queue)), change })
 }
 
-/// What became of a command, in a word: the state of the job, `same` where nothing was done, or the refusal.
+/// What became of a command, in a word: the state of the job, `same` where nothing was done, or the
+/// refusal.
 pub(crate) fn word(answer: &Answer) -> String {
     match answer {
         Answer::Done(job) => std::format!("{:?}", job.state),

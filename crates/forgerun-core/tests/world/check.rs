@@ -1,4 +1,5 @@
-//! What must hold in the whole world after every batch: what the invariants of a single job cannot see.
+//! What must hold in the whole world after every batch: what the invariants of a single job cannot
+//! see.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
@@ -59,7 +60,8 @@ impl World {
         assert_eq!(kept, recount.iter().collect(), "the counts are a recount");
     }
 
-    /// Groups and what is not added to them yet make up all failures there ever were; and a failed job is found by its reason.
+    /// Groups and what is not added to them yet make up all failures there ever were; and a failed
+    /// job is found by its reason.
     fn check_failures(&self) {
         let mut n_counted = 0;
         for record in self.records.values() {

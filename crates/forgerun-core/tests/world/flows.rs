@@ -8,7 +8,8 @@ use std::vec::Vec;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Answer, Command, Fail, Held, Holder, NewJob, NewStep, NewWorkflow, Output, Submit, Succeed, WorkError,
+    Answer, Command, Fail, HeldJob, LeaseProof, NewJob, NewStep, NewWorkflow, Output, Submit, Succeed,
+    WorkError,
 };
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Head, Job};
@@ -59,7 +60,7 @@ pub(crate) fn workflow_as(
 
 /// Ends the job of a step that runs.
 pub(crate) fn end_step(job: &Job, well: bool) -> Command {
-    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+    let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
     if well {
         let output = Output::inline("text/plain", job.id.to_bytes());
         Command::Succeed(Succeed { held, output: Some(Arc::new(output)) })
@@ -74,8 +75,8 @@ impl World {
         Workflow::of(&self.records[&Workflow::key_of(own)]).unwrap()
     }
 
-    /// Where the steps of a workflow and behind them its compensations stand, a letter each: `w`aiting, `r`eleased, `s`ucceeded, `f`ailed,
-    /// `c`ancelled, `-` skipped.
+    /// Where the steps of a workflow and behind them its compensations stand, a letter each:
+    /// `w`aiting, `r`eleased, `s`ucceeded, `f`ailed, `c`ancelled, `-` skipped.
     pub(crate) fn letters(&self, own: u128) -> String {
         let letter = |state| match state {
             StepState::Waiting => 'w',

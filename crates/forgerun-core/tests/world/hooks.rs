@@ -8,8 +8,8 @@ use std::vec;
 use std::vec::Vec;
 
 use forgerun_core::command::{
-    Answer, Command, DeliveryCommand, OwnedWebhook, SendResult, Settle, Take, Taken, WebhookChange,
-    WebhookCommand,
+    Answer, ClaimedDeliveries, Command, DeliveryClaim, DeliveryCommand, OwnedWebhook, SendResult, Settle,
+    WebhookChange, WebhookCommand,
 };
 use forgerun_core::delivery::{Delivery, DeliveryAttempt, DeliveryPolicy, DeliveryStage, DeliverySubject};
 use forgerun_core::id::WebhookId;
@@ -60,7 +60,11 @@ pub(crate) fn update(n: u128, change: WebhookChange) -> Command {
 }
 
 pub(crate) fn take_deliveries(limit: usize) -> Command {
-    Command::Delivery(DeliveryCommand::Take(Take { limit, lease: secs(10), closed: BTreeMap::new() }))
+    Command::Delivery(DeliveryCommand::Take(DeliveryClaim {
+        limit,
+        lease: secs(10),
+        closed: BTreeMap::new(),
+    }))
 }
 
 pub(crate) fn settle(delivery: &Delivery, sent: SendResult) -> Command {
@@ -116,7 +120,7 @@ pub(crate) fn label(world: &World, delivery: &Delivery) -> String {
 
 impl World {
     /// Takes what is due.
-    pub(crate) fn courier(&mut self, limit: usize) -> Taken {
+    pub(crate) fn courier(&mut self, limit: usize) -> ClaimedDeliveries {
         match self.ask(take_deliveries(limit)) {
             Answer::Taken(taken) => taken,
             other => panic!("not taken: {other:?}"),

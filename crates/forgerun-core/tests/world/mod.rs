@@ -1,8 +1,10 @@
-//! A store as small as it can be, for the tests of the rules: maps that answer `Wants` by looking at every job, and
-//! take `Changes` as they come. It means the same as the memory store of `forgerun-store`, which these tests cannot use.
+//! A store as small as it can be, for the tests of the rules: maps that answer `Wants` by looking
+//! at every job, and take `Changes` as they come. It means the same as the memory store of
+//! `forgerun-store`, which these tests cannot use.
 //!
-//! After every batch it checks all that must hold ([`World::check`]), so each test of the rules proves that too.
-//! Shared by the unit tests of `decide` and by `properties.rs`; neither needs all of it.
+//! After every batch it checks all that must hold ([`World::check`]), so each test of the rules
+//! proves that too. Shared by the unit tests of `decide` and by `properties.rs`; neither needs all
+//! of it.
 #![allow(dead_code, reason = "two test binaries share this module and neither uses all of it")]
 
 pub(crate) mod build;
@@ -77,11 +79,11 @@ impl World {
 
     /// One command in a batch of its own.
     pub(crate) fn ask(&mut self, command: Command) -> Answer {
-        self.tell(vec![command]).answers.remove(0)
+        self.apply(vec![command]).answers.remove(0)
     }
 
     /// One batch: loaded, decided, written, checked.
-    pub(crate) fn tell(&mut self, commands: Vec<Command>) -> Changes {
+    pub(crate) fn apply(&mut self, commands: Vec<Command>) -> Changes {
         let changes = self.decide(commands);
         self.write(&changes);
         self.seed += 1;

@@ -1,5 +1,6 @@
-//! Random commands over a small world: two clients, two queues, a few keys, and workers whose tokens are sometimes
-//! stale. Numbers are drawn blindly and given their meaning against the world as it is, so that they shrink well.
+//! Random commands over a small world: two clients, two queues, a few keys, and workers whose
+//! tokens are sometimes stale. Numbers are drawn blindly and given their meaning against the world
+//! as it is, so that they shrink well.
 
 use forgerun_core::Command;
 use forgerun_core::command::{Cancel, Idempotency, NewJob, Owned, Retry, Submit, WorkerKind};
@@ -47,7 +48,8 @@ pub(crate) enum Taste {
     Wild,
     /// Everything, and all jobs compete for one place.
     Scarce,
-    /// What a batch decides as its commands one by one would: see `splitting_a_batch_changes_nothing`.
+    /// What a batch decides as its commands one by one would: see
+    /// `splitting_a_batch_changes_nothing`.
     Splittable,
 }
 

@@ -1,11 +1,12 @@
-//! One bad row must not stop the clock, a queue or the deliveries. A batch is halved until the culprit among its *commands*
-//! stands alone; this is about a command that stands alone and still fails because of one of the *rows* it looks for by itself:
-//! what is due, what can be claimed, what is to be delivered. It is asked for less and less, until one row is left. Without
-//! that row it works, and the same transaction sets the row aside.
+//! A bad row must not stop the timers, a queue or the deliveries. The committer halves a batch
+//! until the failing *command* stands alone. This module handles a single command that still fails
+//! because of a *row* it finds by itself (due, claimable or to be delivered): its limit is reduced
+//! until one row is left. The command then runs without that row, and the same transaction sets the
+//! row aside.
 
 use std::sync::{Arc, Mutex};
 
-use forgerun_core::command::{Claim, DeliveryCommand, Take};
+use forgerun_core::command::{Claim, DeliveryClaim, DeliveryCommand};
 use forgerun_core::delivery::{Chain, Delivery};
 use forgerun_core::set_aside::{RowId, Unreadable};
 use forgerun_core::{Answer, Changes, Command, Rows, Wants};
@@ -15,48 +16,48 @@ use super::CommitContext;
 
 /// The first row that a command found by itself.
 #[derive(Clone, Debug)]
-pub(super) struct Met {
+pub(super) struct FoundRow {
     row: RowId,
     chain: Option<Chain>,
 }
 
-/// What a transaction tells, and is told, about the rows that it meets.
+/// Observes the rows of a transaction, and hides a bad one.
 #[derive(Clone, Default)]
 pub(super) struct Probe {
-    /// Where the first row that was met is noted.
-    met: Arc<Mutex<Option<Met>>>,
-    /// The row to go on without, and why.
-    without: Option<(Met, String)>,
+    /// The first row found.
+    found: Arc<Mutex<Option<FoundRow>>>,
+    /// The row to hide, and why.
+    without: Option<(FoundRow, String)>,
 }
 
 impl Probe {
-    /// Adds what must be seen to go on without a delivery: what waits for it.
+    /// Adds the rows behind a hidden delivery, which wait for it.
     pub(super) fn add_wants(&self, wants: &mut Wants) {
-        wants.chains.extend(self.without.as_ref().and_then(|(met, _)| met.chain));
+        wants.chains.extend(self.without.as_ref().and_then(|(found, _)| found.chain));
     }
 
-    /// Looks at the rows before they are decided on.
+    /// Runs before the decision: notes the first row, and hides the bad one.
     pub(super) fn look(&self, command: Option<&Command>, rows: &mut Rows) {
-        let first = command.and_then(|command| first_met(command, rows));
-        *self.met.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = first;
-        if let Some((met, reason)) = &self.without {
-            leave_out(met, reason, rows);
+        let first = command.and_then(|command| first_found(command, rows));
+        *self.found.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = first;
+        if let Some((found, reason)) = &self.without {
+            leave_out(found, reason, rows);
         }
     }
 
-    fn met(&self) -> Option<Met> {
-        self.met.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+    fn found(&self) -> Option<FoundRow> {
+        self.found.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
     }
 }
 
 impl CommitContext {
-    /// Whether a command that failed alone may have met a row that is to blame.
+    /// Whether a command finds rows by itself.
     pub(super) fn looks_around(command: &Command) -> bool {
         matches!(command, Command::Due(_) | Command::Claim(_) | Command::Delivery(DeliveryCommand::Take(_)))
     }
 
-    /// Runs a command that failed because of a row it met. What it does may be less than it was asked for, and is never
-    /// nothing at all while there is something.
+    /// Runs a command that failed because of a row it found. It may process fewer rows than
+    /// requested, but at least one if there is any.
     pub(super) async fn isolate(&self, command: &Command) -> Result<Changes, Error> {
         let mut last = None;
         for part in parts(command) {
@@ -81,10 +82,10 @@ impl CommitContext {
                 Err(error) if error.fault == Fault::Rejected => error,
                 done => return done,
             };
-            match (smaller(&part), probe.met()) {
+            match (smaller(&part), probe.found()) {
                 (Some(smaller), _) => part = smaller,
-                (None, Some(met)) => {
-                    let probe = Probe { without: Some((met, error.to_string())), ..Probe::default() };
+                (None, Some(found)) => {
+                    let probe = Probe { without: Some((found, error.to_string())), ..Probe::default() };
                     return self.transact(self.batch(vec![part]), probe).await;
                 }
                 (None, None) => return Err(error),
@@ -93,7 +94,7 @@ impl CommitContext {
     }
 }
 
-/// The command in parts, each of which looks in one place. A claim looks at the head of one queue after the other.
+/// Splits the command by place. A claim searches one queue after the other.
 fn parts(command: &Command) -> Vec<Command> {
     match command {
         Command::Claim(claim) => {
@@ -104,47 +105,47 @@ fn parts(command: &Command) -> Vec<Command> {
     }
 }
 
-/// The same command for half as much; `None` if one row is all that it asks for.
+/// The command with half its limit; `None` if that is one row.
 fn smaller(command: &Command) -> Option<Command> {
     match command {
         Command::Due(limit @ 2..) => Some(Command::Due(limit / 2)),
         Command::Delivery(DeliveryCommand::Take(take)) if take.limit > 1 => {
-            let take = Take { limit: take.limit / 2, ..take.clone() };
+            let take = DeliveryClaim { limit: take.limit / 2, ..take.clone() };
             Some(Command::Delivery(DeliveryCommand::Take(take)))
         }
         _ => None,
     }
 }
 
-fn first_met(command: &Command, rows: &Rows) -> Option<Met> {
+fn first_found(command: &Command, rows: &Rows) -> Option<FoundRow> {
     match command {
-        Command::Due(_) => rows.due.first().map(|&id| Met { row: RowId::Job(id), chain: None }),
+        Command::Due(_) => rows.due.first().map(|&id| FoundRow { row: RowId::Job(id), chain: None }),
         Command::Claim(claim) => {
             let shelf = claim.shelves().next()?;
             let id = *rows.shelves.get(&shelf)?.first()?;
-            Some(Met { row: RowId::Job(id), chain: None })
+            Some(FoundRow { row: RowId::Job(id), chain: None })
         }
         Command::Delivery(DeliveryCommand::Take(_)) => {
             let id = *rows.deliveries_due.first()?;
             let known = rows.deliveries.iter().find(|known| known.id == id);
-            Some(Met { row: RowId::Delivery(id), chain: known.and_then(Delivery::chain) })
+            Some(FoundRow { row: RowId::Delivery(id), chain: known.and_then(Delivery::chain) })
         }
         _ => None,
     }
 }
 
-/// Makes of a row one that cannot be read.
-fn leave_out(met: &Met, reason: &str, rows: &mut Rows) {
+/// Replaces the row by an unreadable one.
+fn leave_out(found: &FoundRow, reason: &str, rows: &mut Rows) {
     let mut next = None;
-    match met.row {
+    match found.row {
         RowId::Job(id) => rows.jobs.retain(|job| job.id != id),
         RowId::Delivery(id) => {
             rows.deliveries.retain(|delivery| delivery.id != id);
             let behind =
-                rows.deliveries.iter().filter(|known| met.chain.is_some() && known.chain() == met.chain);
+                rows.deliveries.iter().filter(|known| found.chain.is_some() && known.chain() == found.chain);
             next = behind.filter(|known| known.position().is_some()).min_by_key(|known| known.position());
         }
     }
     let next = next.map(|delivery| delivery.id);
-    rows.unreadable.push(Unreadable { row: met.row, reason: reason.to_owned(), next });
+    rows.unreadable.push(Unreadable { row: found.row, reason: reason.to_owned(), next });
 }

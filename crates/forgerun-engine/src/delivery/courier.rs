@@ -1,4 +1,4 @@
-//! What a courier is given, and what it says.
+//! The interface to couriers, which send deliveries.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,31 +13,30 @@ use forgerun_core::time::Time;
 use forgerun_core::webhook::Webhook;
 use forgerun_store::Store;
 
-/// A send under way. Dropping it breaks it off.
+/// A send under way. Dropping it cancels it.
 pub type Sending = Pin<Box<dyn Future<Output = AttemptReport> + Send>>;
 
-/// Brings deliveries to their endpoints. Knows how to build, sign and send a request; whether, when and how often is not its
-/// affair.
+/// Sends deliveries. Builds, signs and sends a request; the delivery loop decides whether, when and
+/// how often.
 pub trait Courier: Send + Sync + 'static {
-    /// One attempt. Ends within the lease of the delivery loop, whatever the endpoint does.
+    /// Makes one attempt. Ends within the lease of the delivery loop, whatever the endpoint does.
     fn send(&self, prepared: PreparedDelivery) -> Sending;
 }
 
-/// One delivery with all that is needed to tell it.
+/// A delivery with all rows that its message needs.
 #[derive(Clone, Debug)]
 pub struct PreparedDelivery {
-    /// The delivery; its `attempts` is the number of this attempt.
+    /// `attempts` is the number of this attempt.
     pub delivery: Delivery,
-    /// The webhook it goes to; `None` for a job's callback.
+    /// `None` for a job's callback.
     pub webhook: Option<Arc<Webhook>>,
-    /// The job it is about, as it stands by now; `None` for what is about none.
+    /// The job in its current state; `None` if the delivery is not about a job.
     pub job: Option<Arc<Job>>,
-    /// The outcome of the execution whose end it tells of.
+    /// The outcome, if the event ended an execution.
     pub outcome: Option<Arc<Outcome>>,
 }
 
 impl PreparedDelivery {
-    /// Where it goes.
     pub fn url(&self) -> &str {
         match (&self.webhook, &self.delivery.to) {
             (Some(webhook), _) => &webhook.url,
@@ -46,7 +45,7 @@ impl PreparedDelivery {
         }
     }
 
-    /// The delivery with what is read for it, to look at: `None` if its job is forgotten.
+    /// Loads the rows for a delivery that is shown; `None` if its job was deleted.
     pub async fn read(
         store: &dyn Store,
         delivery: Delivery,
@@ -63,7 +62,7 @@ impl PreparedDelivery {
         Ok(Some(PreparedDelivery { delivery, webhook, job: Some(job), outcome }))
     }
 
-    /// The event of a job that it tells of; `None` for what is about none.
+    /// The job event; `None` if the delivery is not about a job.
     pub fn event(&self) -> Option<&Event> {
         match &self.delivery.about {
             DeliverySubject::Event { event, .. } => Some(event),
@@ -72,33 +71,28 @@ impl PreparedDelivery {
     }
 }
 
-/// What a courier says about one attempt.
+/// The result of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptReport {
-    /// What it means.
     pub verdict: AttemptVerdict,
-    /// The status that the endpoint answered with, if it did.
+    /// HTTP status of the answer.
     pub status: Option<u16>,
-    /// What went wrong, in English, without secrets of the URL.
+    /// Error in English, without secrets of the URL.
     pub error: Option<String>,
 }
 
-/// What an attempt means for its delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptVerdict {
-    /// The endpoint has it.
     Delivered,
-    /// Try again.
     Failed {
-        /// How long the endpoint asked to be left alone.
+        /// How long the endpoint asked not to be called.
         retry_after: Option<Duration>,
     },
-    /// The endpoint is gone for good.
     Gone,
 }
 
 impl AttemptReport {
-    /// The same in the words of the core.
+    /// Converts it for the core.
     pub(super) fn into_sent(self, at: Time, took: Duration) -> SendResult {
         let attempt = DeliveryAttempt { at, took, status: self.status, error: self.error };
         match self.verdict {

@@ -1,17 +1,19 @@
-//! What is known of endpoints, and who gets a slot. Forgotten with the process; the health of webhooks, which the store keeps,
-//! gives a first impression after a restart.
+//! The state of endpoints, and the assignment of send slots. Kept in memory only; the stored health
+//! of webhooks gives the initial state after a restart.
 //!
-//! | standing | how it is reached | slots |
+//! | class | meaning | slots |
 //! |---|---|---|
-//! | untried | nothing is known of it | one at once, from the untried |
-//! | good | answered well and quickly | many at once, from the good; more may wait here |
-//! | suspect | failed, or slow | one at once, or a few if it is slow but answers well; from the suspects |
+//! | untried | no attempt yet | one at a time, from the untried pool |
+//! | good | answered well and quickly | many at a time, from the good pool; more may wait here |
+//! | suspect | failed, or slow | one at a time, or a few if it is slow but answers well; from the
+//! suspect pool |
 //!
-//! A send that takes long moves from its slot to one of the suspects' while it is under way, so that endpoints that hang
-//! give back the slots of the others before they have even failed.
+//! A slow send moves from its slot to the suspect pool while it is under way, so that hanging
+//! endpoints free the slots of others before they have failed.
 //!
-//! Slots of the untried and of the suspects are shared between clients: those that use them have equal parts, and one in eight
-//! is left for whoever comes next. So endpoints that hang, however many, do not keep those of other clients waiting.
+//! The untried and suspect pools are shared between clients in equal parts, and one slot in eight
+//! is reserved for clients without one. So the hanging endpoints of one client, however many, do
+//! not delay those of others.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -23,54 +25,54 @@ use forgerun_core::time::Time;
 use super::DeliveryOptions;
 use super::courier::PreparedDelivery;
 
-/// A good endpoint that fails so often in a row is not good any more.
+/// Consecutive failures after which a good endpoint becomes suspect.
 const FAILURES_MAX: u32 = 3;
 
-/// Sends under way to an endpoint that is slow but answers well.
+/// Concurrent sends to an endpoint that is slow but answers well.
 const SLOW_LANE: usize = 16;
 
-/// How long an endpoint without a free slot is left alone: the first time, and at most. Each time is twice as long. One that
-/// is only slow gets everything in the end, so its slots should not stay empty for long.
+/// How long an endpoint without a free slot is closed: initially, and at most; doubled each time. A
+/// slow endpoint gets everything in the end, so its slots should not stay empty for long.
 const HOLD_MIN: Duration = Duration::from_millis(250);
 const HOLD_SLOW_MAX: Duration = Duration::from_secs(2);
 const HOLD_MAX: Duration = Duration::from_secs(30);
 
-/// One slot in so many is left for clients that have none yet, among the untried and among the suspects.
+/// One slot in this many is reserved for clients without one, in the untried and suspect pools.
 const LEFT_FREE: usize = 8;
 
-/// An endpoint that took something within this time is believed to be good before it is tried.
+/// An endpoint that accepted a delivery within this time starts as good.
 const RECENT: Duration = Duration::from_secs(3600);
 
-/// Endpoints remembered although nothing is under way. One that is forgotten is untried again.
+/// Idle endpoints to remember. A forgotten one is untried again.
 const KEPT_MAX: usize = 10_000;
 
-/// Endpoints named to the store as closed; more are met and put off one by one.
+/// Closed endpoints named to the store; deliveries to further ones are claimed and put off one by
+/// one.
 const CLOSED_MAX: usize = 2_000;
 
-/// The endpoints, and the slots taken.
+/// The endpoints, and the used slots.
 pub(super) struct Endpoints {
     options: DeliveryOptions,
     endpoints: BTreeMap<Endpoint, EndpointState>,
-    /// Slots taken, by pool.
     taken: [usize; 3],
-    /// Slots taken by one client, by pool.
+    /// Slots used by each client, by pool.
     held: BTreeMap<ClientId, [usize; 3]>,
-    /// Sends under way that may still turn out slow, the oldest first.
+    /// Sends under way that are not slow yet, the oldest first.
     fresh: BTreeSet<(Time, u64)>,
     sends: BTreeMap<u64, SendSlot>,
     next_send: u64,
     n_waiting: usize,
-    /// Endpoints for which something waits.
+    /// Endpoints with waiting deliveries.
     lines: BTreeSet<Endpoint>,
 }
 
 struct EndpointState {
     class: EndpointClass,
     in_flight: usize,
-    /// Only for a good endpoint: when each was taken, and what.
+    /// For a good endpoint only: waiting deliveries, and when each was claimed.
     waiting: VecDeque<(Time, PreparedDelivery)>,
     failures: u32,
-    /// Nothing is to be taken for it before this.
+    /// No delivery is claimed before this.
     closed_until: Time,
     hold: Duration,
 }
@@ -80,12 +82,11 @@ enum EndpointClass {
     Good = 0,
     Untried = 1,
     Suspect = 2,
-    /// Suspect, because it is slow.
+    /// Suspect because it is slow.
     Slow = 3,
 }
 
 impl EndpointClass {
-    /// Whose slots it uses.
     const fn pool(self) -> EndpointClass {
         match self {
             EndpointClass::Good => EndpointClass::Good,
@@ -102,13 +103,12 @@ struct SendSlot {
     pool: EndpointClass,
 }
 
-/// What is to be done with a prepared delivery.
+/// What to do with a claimed delivery.
 pub(super) enum Admission {
     /// Send it now, under this number.
     Send(u64, PreparedDelivery),
-    /// It waits here.
     Waits,
-    /// Back to the store until then.
+    /// Return it to the store until then.
     PutOff(Time, PreparedDelivery),
 }
 
@@ -127,18 +127,18 @@ impl Endpoints {
         }
     }
 
-    /// How many more deliveries may be taken.
+    /// How many more deliveries may be claimed.
     pub(super) fn room(&self) -> usize {
         self.options.waiting_max.saturating_sub(self.n_waiting)
     }
 
-    /// Endpoints for which nothing should be taken before a moment.
+    /// Closed endpoints, and until when.
     pub(super) fn closed(&self, now: Time) -> BTreeMap<Endpoint, Time> {
         let closed = self.endpoints.iter().filter(|(_, state)| state.closed_until > now);
         closed.take(CLOSED_MAX).map(|(endpoint, state)| (endpoint.clone(), state.closed_until)).collect()
     }
 
-    /// Finds a slot for a prepared delivery that was just taken.
+    /// Assigns a slot to a delivery that was just claimed.
     pub(super) fn admit(&mut self, prepared: PreparedDelivery, now: Time) -> Admission {
         let (endpoint, client) = (prepared.delivery.to.clone(), prepared.delivery.client);
         if !self.endpoints.contains_key(&endpoint) {
@@ -157,8 +157,8 @@ impl Endpoints {
         Admission::PutOff(state.close(now), prepared)
     }
 
-    /// The next prepared that waits and has a slot by now: the one that waits longest. What waited for longer than it was taken for is somebody
-    /// else's, and left out.
+    /// The longest waiting delivery with a free slot. A delivery that waited longer than its lease
+    /// is dropped, since another courier has it.
     pub(super) fn next(&mut self, now: Time) -> Option<(u64, PreparedDelivery)> {
         loop {
             let (endpoint, prepared) = self.pop_waiting()?;
@@ -186,7 +186,7 @@ impl Endpoints {
         Some((endpoint, prepared))
     }
 
-    /// A send is over, and its slot free.
+    /// Frees the slot of a finished send.
     pub(super) fn ended(&mut self, send: u64, good: bool, now: Time) -> Vec<(Time, PreparedDelivery)> {
         let Some(slot) = self.sends.remove(&send) else { return Vec::new() };
         let SendSlot { endpoint, client, began, pool } = slot;
@@ -207,15 +207,15 @@ impl Endpoints {
         put_off
     }
 
-    /// When the next send that is still under way turns out slow, or the next prepared has waited too long.
+    /// When the next send or waiting delivery becomes slow.
     pub(super) fn next_slow(&self) -> Option<Time> {
         let lines = self.lines.iter().filter_map(|endpoint| self.endpoints.get(endpoint)?.waits_since());
         let send = self.fresh.first().map(|&(began, _)| began);
         lines.chain(send).min().map(|since| since + self.options.slow)
     }
 
-    /// Makes suspect what has taken too long by now, and gives back what waited for it.
-    pub(super) fn grow_suspicious(&mut self, now: Time) -> Vec<(Time, PreparedDelivery)> {
+    /// Marks endpoints of slow sends as suspect, and returns their waiting deliveries.
+    pub(super) fn mark_slow(&mut self, now: Time) -> Vec<(Time, PreparedDelivery)> {
         let mut put_off = Vec::new();
         while let Some(&(began, send)) = self.fresh.first() {
             if began + self.options.slow > now {
@@ -243,7 +243,7 @@ impl Endpoints {
         put_off
     }
 
-    /// Everything that waits, to be given back.
+    /// Removes and returns all waiting deliveries.
     pub(super) fn clear(&mut self) -> Vec<PreparedDelivery> {
         self.n_waiting = 0;
         self.lines.clear();
@@ -251,7 +251,7 @@ impl Endpoints {
         waiting.map(|(_, prepared)| prepared).collect()
     }
 
-    /// Nobody waits for an endpoint that is not good.
+    /// Sets the class. Only good endpoints may have waiting deliveries, so others return theirs.
     fn classify(
         &mut self,
         endpoint: &Endpoint,
@@ -285,8 +285,8 @@ impl Endpoints {
         in_flight < lane && self.has_share(client, class.pool())
     }
 
-    /// Whether a client may have one more slot of a pool. Those of the good are free again within moments, so there whoever
-    /// comes first is served.
+    /// Whether a client may have one more slot of a pool. Good slots become free within moments, so
+    /// they are first come, first served.
     fn has_share(&self, client: ClientId, pool: EndpointClass) -> bool {
         let most = match pool {
             EndpointClass::Good => self.options.good_max,
@@ -349,7 +349,7 @@ impl Endpoints {
     }
 }
 
-/// What others, or this process in an earlier life, have written down about an endpoint.
+/// The initial class, from the stored health.
 fn first_impression(prepared: &PreparedDelivery, now: Time) -> EndpointClass {
     match &prepared.webhook {
         Some(webhook) if webhook.health.failures > 0 => EndpointClass::Suspect,
@@ -363,12 +363,12 @@ fn first_impression(prepared: &PreparedDelivery, now: Time) -> EndpointClass {
 }
 
 impl EndpointState {
-    /// Since when the first of those that wait has waited.
+    /// Since when the first delivery waits.
     fn waits_since(&self) -> Option<Time> {
         self.waiting.front().map(|(since, _)| *since)
     }
 
-    /// Leaves the endpoint alone for a while, longer each time; says until when.
+    /// Closes the endpoint for a while, longer each time; returns until when.
     fn close(&mut self, now: Time) -> Time {
         if self.closed_until <= now {
             let most = if self.class == EndpointClass::Slow { HOLD_SLOW_MAX } else { HOLD_MAX };

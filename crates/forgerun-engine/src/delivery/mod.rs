@@ -1,4 +1,4 @@
-//! The delivery loop: takes deliveries that are due, hands them to a [`Courier`], and settles what became of them.
+//! The delivery loop: claims due deliveries, passes them to a [`Courier`], and settles them.
 //!
 //! ```text
 //!   deliveries due ──► take ──► sorted by the standing of their endpoint ──► courier ──► settle
@@ -8,22 +8,22 @@
 //!                       └───────── put off what finds no slot
 //! ```
 //!
-//! The point of the sorting is that a receiver that is slow or dead delays nobody else, be there a thousand of them. Only an
-//! endpoint that answers well and quickly may have deliveries waiting here; whatever else finds no slot goes back to the store
-//! for a while, without costing it an attempt.
+//! The classes ensure that a slow or dead receiver delays no other, even if there are a thousand of
+//! them. Only endpoints that answer well and quickly may have deliveries waiting here; others
+//! without a slot go back to the store for a while, without using up an attempt.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `endpoints.rs` | what is known of endpoints, and who gets a slot |
-//! | `courier.rs` | what a courier is given, and what it says |
+//! | `endpoints.rs` | the state of endpoints, and the assignment of slots |
+//! | `courier.rs` | the interface to couriers |
 //! | `runner.rs` | the loop |
 //!
-//! What goes wrong, and what follows:
+//! Failures, and their effects:
 //!
-//! - the process dies: what it had taken is due again when its lease ends, here or on another node. So a delivery may arrive
-//!   twice, and has an id to know it by;
-//! - the store fails: taking pauses; what was sent is settled again and again until the lease is over;
-//! - the endpoint was deleted or disabled: what was meant for it is given up, one after the other.
+//! - the process dies: claimed deliveries are due again when their lease ends, here or on another
+//!   node. So a delivery may arrive twice; receivers detect that by its id;
+//! - the store fails: claiming pauses, and settling is retried until the lease ends;
+//! - the endpoint was deleted or disabled: its deliveries are given up, one by one.
 
 mod courier;
 mod endpoints;
@@ -40,26 +40,26 @@ use crate::loops::Loops;
 pub use courier::{AttemptReport, AttemptVerdict, Courier, PreparedDelivery, Sending};
 use runner::DeliveryRunner;
 
-/// What an operator may set about deliveries. The bounds are per node.
+/// Options of the delivery loop. The bounds are per node.
 #[derive(Clone, Debug)]
 pub struct DeliveryOptions {
-    /// What to do about failures.
     pub policy: DeliveryPolicy,
-    /// How long a delivery is held without a word; longer than the courier takes at most.
+    /// Lease of a claimed delivery; longer than an attempt of the courier.
     pub lease: Duration,
-    /// Sends under way to endpoints that answer well and quickly.
+    /// Concurrent sends to good endpoints.
     pub good_max: usize,
-    /// Sends under way to endpoints that nothing is known of: fewer, since they may all hang.
+    /// Concurrent sends to untried endpoints: fewer, since they may all hang.
     pub untried_max: usize,
-    /// Sends under way to endpoints that failed or are slow.
+    /// Concurrent sends to suspect endpoints.
     pub suspect_max: usize,
-    /// Sends under way to one good endpoint.
+    /// Concurrent sends to one good endpoint.
     pub per_endpoint_max: usize,
-    /// Deliveries taken that wait here for a slot; all of them for good endpoints, so they do not wait long.
+    /// Claimed deliveries that wait for a slot; all are for good endpoints, so they do not wait
+    /// long.
     pub waiting_max: usize,
-    /// An answer that takes longer makes an endpoint suspect, and so does waiting here for longer.
+    /// A longer attempt, or a longer wait here, makes an endpoint suspect.
     pub slow: Duration,
-    /// How often to look for deliveries that another node left behind.
+    /// Interval of checks for deliveries that another node left behind.
     pub refresh: Duration,
 }
 
@@ -84,11 +84,10 @@ impl Default for DeliveryOptions {
     }
 }
 
-/// The delivery loop.
 pub struct DeliveryLoop;
 
 impl DeliveryLoop {
-    /// Starts delivering. It goes on until the handle stops it or is dropped.
+    /// Starts delivering, until the handle stops it or is dropped.
     pub fn start(engine: Engine, courier: Arc<dyn Courier>, options: DeliveryOptions) -> DeliveryHandle {
         let stop = engine.stop_signal().child_token();
         let mut loops = Loops::new(stop.clone());
@@ -97,7 +96,8 @@ impl DeliveryLoop {
     }
 }
 
-/// Holds the delivery loop. Dropping it kills it without a word: what it had taken comes back when its lease ends.
+/// Handle of the delivery loop. Dropping it kills the loop: its deliveries are due again when their
+/// lease ends.
 pub struct DeliveryHandle(Loops);
 
 impl fmt::Debug for DeliveryHandle {
@@ -107,8 +107,9 @@ impl fmt::Debug for DeliveryHandle {
 }
 
 impl DeliveryHandle {
-    /// Stops: nothing more is taken, what is under way has a second to end, what waits goes back to the store, and the rest is
-    /// left to its lease. Before [`Engine::stop`], which refuses to settle. May be called any number of times, and dropped.
+    /// Stops: claims nothing more, gives sends under way one second, returns waiting deliveries to
+    /// the store, and leaves the rest to its lease. Call it before [`Engine::stop`], which refuses
+    /// to settle. Idempotent and cancel-safe.
     pub async fn stop(&self) {
         self.0.stop().await;
     }

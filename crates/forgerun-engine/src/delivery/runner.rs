@@ -1,11 +1,11 @@
-//! The loop of the delivery loop. It never waits for the store or for an endpoint itself: a look into the store, each send and
-//! each settlement is a task of its own, and the loop is told when one has ended.
+//! The loop itself. It never awaits the store or an endpoint: each claim, send and settlement is a
+//! task that reports back to the loop.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgerun_core::command::{DeliveryCommand, SendResult, Settle, Take, Taken};
+use forgerun_core::command::{ClaimedDeliveries, DeliveryClaim, DeliveryCommand, SendResult, Settle};
 use forgerun_core::delivery::{Delivery, DeliveryFailure, DeliverySubject, Endpoint};
 use forgerun_core::id::{ExecutionId, JobId, WebhookId};
 use forgerun_core::job::Job;
@@ -20,13 +20,13 @@ use super::courier::{AttemptReport, AttemptVerdict, Courier, PreparedDelivery};
 use super::endpoints::{Admission, Endpoints};
 use crate::{Engine, Error};
 
-/// When the delivery loop stops, what ends within this time is settled; the rest is left to its lease.
+/// On stop, sends that end within this time are settled; the rest is left to the lease.
 const FINISH_WITHIN: Duration = Duration::from_secs(1);
 
-/// Settlements under way. Past that the store is behind, and taking more would only make it worse.
+/// Concurrent settlements. Beyond it the store is behind, and claiming more would make it worse.
 const SETTLING_MAX: usize = 2048;
 
-/// The wait after a store failed.
+/// The wait after a store error.
 const PAUSE: Duration = Duration::from_millis(250);
 
 pub(super) struct DeliveryRunner {
@@ -39,11 +39,10 @@ pub(super) struct DeliveryRunner {
     in_flight: HashMap<Id, SendInFlight>,
     settling: JoinSet<()>,
     look: JoinSet<Result<TakeResult, Error>>,
-    /// Whether looking into the store is worth it.
+    /// Whether deliveries may be due.
     due: bool,
 }
 
-/// A send under way.
 struct SendInFlight {
     send: u64,
     delivery: Delivery,
@@ -51,11 +50,11 @@ struct SendInFlight {
     began: Time,
 }
 
-/// What a look into the store found.
+/// The result of a claim.
 enum TakeResult {
-    /// Nothing is due; the alarm knows what will be.
+    /// Nothing is due; the alarm knows the next moment.
     Nothing,
-    /// Deliveries, perhaps not all that are due; and those that are pointless.
+    /// Claimed deliveries, perhaps not all that are due; and those that cannot be sent.
     Found { prepared: Vec<PreparedDelivery>, pointless: Vec<(Delivery, DeliveryFailure)> },
 }
 
@@ -81,16 +80,16 @@ impl DeliveryRunner {
         }
     }
 
-    /// Runs until told to stop. Being cut off anywhere is safe: leases see to what was taken.
+    /// Runs until stopped. Cancel-safe: leases return claimed deliveries.
     pub(super) async fn work(mut self) {
         while self.go_on().await {}
         self.finish().await;
     }
 
-    /// Does what can be done, then waits for something to happen. Says whether to go on.
+    /// Does all that is possible, then waits for an event. Returns whether to go on.
     async fn go_on(&mut self) -> bool {
         let now = self.engine.now();
-        let late = self.endpoints.grow_suspicious(now);
+        let late = self.endpoints.mark_slow(now);
         self.put_off(late);
         while let Some((send, prepared)) = self.endpoints.next(now) {
             self.launch(send, prepared, now);
@@ -116,9 +115,9 @@ impl DeliveryRunner {
         true
     }
 
-    fn take(&self, now: Time) -> Take {
+    fn take(&self, now: Time) -> DeliveryClaim {
         let limit = self.endpoints.room().min(limits::TAKE_MAX);
-        Take { limit, lease: self.options.lease, closed: self.endpoints.closed(now) }
+        DeliveryClaim { limit, lease: self.options.lease, closed: self.endpoints.closed(now) }
     }
 
     fn found(&mut self, found: Result<Result<TakeResult, Error>, JoinError>) {
@@ -130,7 +129,7 @@ impl DeliveryRunner {
                     self.settle(delivery, None, SendResult::Dropped(failure));
                 }
                 let now = self.engine.now();
-                // Whoever was held up for longer than that has nothing to send: another courier has it by now.
+                // A delivery held longer than its lease is not sent: another courier has it.
                 for prepared in prepared.into_iter().filter(|prepared| !prepared.delivery.is_overdue(now)) {
                     match self.endpoints.admit(prepared, now) {
                         Admission::Send(send, prepared) => self.launch(send, prepared, now),
@@ -195,7 +194,7 @@ impl DeliveryRunner {
         self.settling.spawn(settle_until(engine, settle, until));
     }
 
-    /// Gives back what waits, gives what is under way a moment to end, and settles that.
+    /// Returns waiting deliveries, gives sends a moment to end, and settles those.
     async fn finish(mut self) {
         let now = self.engine.now();
         let waiting = self.endpoints.clear();
@@ -227,8 +226,8 @@ async fn sleep(engine: &Engine, span: Option<Duration>) {
     }
 }
 
-/// The webhook whose health is to be noted. A success of an endpoint in good health is noted once in a while, so that
-/// settlements do not all wait for one row.
+/// The webhook whose health to update. Successes of a healthy endpoint are noted only once in a
+/// while, so that settlements do not all wait for one row.
 fn health_of(webhook: &Webhook, sent: &SendResult, now: Time) -> Option<WebhookId> {
     let health = &webhook.health;
     let noted =
@@ -240,14 +239,14 @@ fn health_of(webhook: &Webhook, sent: &SendResult, now: Time) -> Option<WebhookI
     }
 }
 
-/// Settles a delivery, again and again while the store fails and the lease lasts.
+/// Settles a delivery, with retries while the store fails and the lease lasts.
 async fn settle_until(engine: Engine, settle: Settle, until: Time) {
     loop {
         let command = Command::Delivery(DeliveryCommand::Settle(settle.clone().into()));
         match engine.commands().run(command).await {
             Ok(Answer::Delivery(_)) => return,
             Ok(answer) => unreachable!("a settlement was answered with {answer:?}"),
-            // Its job is gone, or it took so long that somebody else has it by now.
+            // Its job is deleted, or it took so long that another courier has it.
             Err(Error::Refused(refusal)) => {
                 tracing::debug!(delivery.id = %settle.delivery, ?refusal, "a delivery is not ours any more");
                 return;
@@ -262,8 +261,8 @@ async fn settle_until(engine: Engine, settle: Settle, until: Time) {
     }
 }
 
-/// Looks, and waits a while before it tells that the store failed.
-async fn look_in_time(engine: Engine, take: Take) -> Result<TakeResult, Error> {
+/// Claims, and waits a while before it reports a store error.
+async fn look_in_time(engine: Engine, take: DeliveryClaim) -> Result<TakeResult, Error> {
     let found = look(&engine, take).await;
     if found.is_err() {
         engine.clock().sleep(PAUSE).await;
@@ -271,9 +270,9 @@ async fn look_in_time(engine: Engine, take: Take) -> Result<TakeResult, Error> {
     found
 }
 
-/// Looks whether something is due, and takes it.
-async fn look(engine: &Engine, take: Take) -> Result<TakeResult, Error> {
-    // Cleared before the look, so that a moment set during it is kept.
+/// Claims due deliveries, if any.
+async fn look(engine: &Engine, take: DeliveryClaim) -> Result<TakeResult, Error> {
+    // Cleared before the query, so that a moment set meanwhile is kept.
     engine.delivery_alarm().clear();
     match engine.store().next_delivery().await? {
         Some(at) if at <= engine.now() => {}
@@ -288,14 +287,15 @@ async fn look(engine: &Engine, take: Take) -> Result<TakeResult, Error> {
         answer => unreachable!("a courier was answered with {answer:?}"),
     };
     if taken.deliveries.is_empty() && taken.n_put_off == 0 && !taken.more {
-        // Another node holds what is due, or the clock went back: looking at once would find the same.
+        // Another node holds the due rows, or the clock went back: an immediate query would find
+        // the same.
         return Ok(TakeResult::Nothing);
     }
     load(engine, taken).await
 }
 
-/// Brings together what a courier needs to know.
-async fn load(engine: &Engine, taken: Taken) -> Result<TakeResult, Error> {
+/// Loads the rows that a courier needs.
+async fn load(engine: &Engine, taken: ClaimedDeliveries) -> Result<TakeResult, Error> {
     let webhooks: BTreeMap<WebhookId, Arc<Webhook>> =
         taken.webhooks.into_iter().map(|webhook| (webhook.id, Arc::new(webhook))).collect();
     let ids: BTreeSet<JobId> = taken.deliveries.iter().filter_map(Delivery::job).collect();
@@ -336,7 +336,7 @@ async fn load(engine: &Engine, taken: Taken) -> Result<TakeResult, Error> {
         };
         let job = delivery.job().and_then(|id| jobs.get(&id)).cloned();
         if job.is_none() && delivery.job().is_some() {
-            // Forgotten since, and the delivery with it.
+            // Deleted since, with its job.
             continue;
         }
         let outcome = end(&delivery).and_then(|execution| outcomes.get(&execution)).cloned();

@@ -1,8 +1,9 @@
-//! The fields of a cron expression, as sets of days and times that a clock on the wall can show. Time zones are not known here.
+//! The fields of a cron expression, as sets of days and local times. Time zones are not known here.
 //!
-//! `cronexpr` reads the fields and says whether a day is in them. The search for the next moment is our own, for two reasons: the crate looks
-//! four years ahead, and a Monday that is the 29th of February may be forty years away; and it does not see that December has a last day, because
-//! it asks whether the month after it has a higher number.
+//! `cronexpr` parses the fields and matches days. The search for the next moment is our own, for
+//! two reasons: the crate searches four years ahead, and a Monday on the 29th of February may be
+//! forty years away; and it misses the last day of December, because it tests whether the following
+//! month has a higher number.
 
 use cronexpr::{Crontab, MakeTimestamp, parse_crontab};
 use jiff::ToSpan;
@@ -10,16 +11,15 @@ use jiff::civil::{Date, Weekday};
 
 const DAY_S: i64 = 24 * 3600;
 
-/// What no year in this many has never comes: the days of the week of the 29th of February repeat after 28 years, or after 40 if one of the years
-/// between is a 2100.
+/// A date that does not occur within this many years never does: the weekdays of the 29th of
+/// February repeat after 28 years, or after 40 around 2100.
 pub(super) const YEARS_LOOKED_AHEAD: i16 = 41;
 
-/// The fields of an expression.
 #[derive(Clone, Debug)]
 pub(super) struct CronFields {
-    /// The days of the month and of the week; its other fields are stars.
+    /// Days of month and week; its other fields are stars.
     days: Crontab,
-    /// Months, hours, minutes and seconds that match, as bits.
+    /// Matching months, hours, minutes and seconds, as bits.
     months: u64,
     hours: u64,
     minutes: u64,
@@ -27,7 +27,7 @@ pub(super) struct CronFields {
 }
 
 impl CronFields {
-    /// Reads five fields, or six of which the first has the seconds.
+    /// Parses five fields, or six with the seconds first.
     pub(super) fn read(expression: &str) -> Result<CronFields, String> {
         let words: Vec<&str> = expression.split_ascii_whitespace().collect();
         let (second, words) = match words.len() {
@@ -40,7 +40,7 @@ impl CronFields {
             }
         };
         let [minute, hour, day, month, weekday] = words else { unreachable!("five words were counted") };
-        // Seconds have the grammar of minutes, and a field by itself can be read like the whole.
+        // Seconds have the grammar of minutes, so the field is parsed as one.
         let seconds = read("second", second, &format!("{second} * * * *"))?;
         let minutes = read("minute", minute, &format!("{minute} * * * *"))?;
         let hours = read("hour", hour, &format!("* {hour} * * *"))?;
@@ -55,13 +55,12 @@ impl CronFields {
         })
     }
 
-    /// Whether every hour of the day matches.
     pub(super) fn every_hour(&self) -> bool {
         (0..24).all(|hour| has(self.hours, hour))
     }
 
-    /// The first second after this one that matches, both as the clock on the wall shows them and counted as if it were that of UTC. `None` if
-    /// there is none up to the end of the year `last_year`.
+    /// The first matching second after this one, both in local time counted like UTC. `None` if
+    /// there is none until the end of the year `last_year`.
     pub(super) fn next_shown(&self, after: i64, last_year: i16) -> Option<i64> {
         let day = after.div_euclid(DAY_S);
         let mut date = EPOCH.checked_add(day.days()).ok()?;
@@ -87,7 +86,7 @@ impl CronFields {
         has(self.months, date.month().into()) && matches(&self.days, not_in_december(date), 0)
     }
 
-    /// The first second of a day after this one that matches.
+    /// The first matching second of the day after this one.
     fn later_that_day(&self, after: i64) -> Option<i64> {
         let (hour, minute, second) = (after / 3600, after / 60 % 60, after % 60);
         if has(self.hours, hour) {
@@ -104,7 +103,7 @@ impl CronFields {
         above(self.hours, hour).map(|hour| self.time_of_day(hour))
     }
 
-    /// The first second of an hour that matches.
+    /// The first matching second of an hour.
     fn time_of_day(&self, hour: i64) -> i64 {
         hour * 3600 + first(self.minutes) * 60 + first(self.seconds)
     }
@@ -112,8 +111,8 @@ impl CronFields {
 
 const EPOCH: Date = Date::constant(1970, 1, 1);
 
-/// The same day of a month that has as many days and begins on the same day of the week, and is no December. Whether a day is meant by `L`,
-/// `5L`, `5#3` or `15W` follows from these two alone.
+/// The same day in a month of the same length and first weekday that is not December. Whether `L`,
+/// `5L`, `5#3` or `15W` matches depends on these two alone.
 fn not_in_december(date: Date) -> Date {
     if date.month() != 12 {
         return date;
@@ -147,7 +146,7 @@ fn has(bits: u64, number: i64) -> bool {
     bits >> number & 1 == 1
 }
 
-/// No field is empty: each item of one has a number at least.
+/// No field is empty: each item of one has at least one number.
 fn first(bits: u64) -> i64 {
     i64::from(bits.trailing_zeros())
 }
@@ -158,10 +157,10 @@ fn above(bits: u64, number: i64) -> Option<i64> {
     (above != 0).then(|| first(above))
 }
 
-/// Reads an expression that has stars beside the field of this name.
+/// Parses an expression with stars for all other fields.
 fn read(name: &str, field: &str, expression: &str) -> Result<Crontab, String> {
     parse_crontab(&format!("{expression} UTC")).map_err(|error| {
-        // It draws the expression with a mark below; what is said behind the mark can stand alone.
+        // The crate marks the place below the expression; the text behind the mark stands alone.
         let text = error.to_string();
         let reason = text.rsplit("^ ").next().unwrap_or(&text);
         format!("cannot be read: {name} `{field}`: {reason}")

@@ -1,4 +1,5 @@
-//! Schedules that are due: their ticks are found and handed to the committer, which makes the jobs (`forgerun-core/src/schedule.rs`).
+//! Processes due schedules: computes their ticks, and sends them to the committer, which makes the
+//! jobs (`forgerun-core/src/schedule.rs`).
 
 mod cron;
 mod recurrence;
@@ -14,11 +15,11 @@ use forgerun_core::time::Time;
 
 pub use recurrence::{Recurrence, RecurrenceError};
 
-/// Ticks that are looked at one by one before half of the time up to now is passed over: of a schedule that ticks every second and was away for
-/// a month nobody wants all.
+/// Ticks that are examined one by one before half of the past time is skipped: a schedule with a
+/// tick per second that was down for a month is not caught up completely.
 const TICKS_LOOKED_AT: usize = 10_000;
 
-/// The command that deals with the ticks of a schedule that are due.
+/// The command for the due ticks of a schedule.
 pub(crate) fn fire(
     schedule: Schedule,
     now: Time,
@@ -28,7 +29,7 @@ pub(crate) fn fire(
     let due = match Recurrence::of(&schedule) {
         Ok(recurrence) => due_ticks(&recurrence, &schedule, now),
         Err(error) => {
-            // The database of zones lost the zone, or a newer version of this program knew more.
+            // The zone is missing in the database, or a newer version stored the expression.
             tracing::warn!(schedule = %schedule.id.name, %error, "cannot read when a schedule ticks; looking again later");
             return Command::Schedule(ScheduleCommand::PutOff(Box::new(schedule)));
         }
@@ -38,8 +39,8 @@ pub(crate) fn fire(
     Command::Schedule(ScheduleCommand::Fire(Box::new(firing)))
 }
 
-/// The command that corrects a schedule whose next tick comes after the one that its rule has next; `None` if it is right. A clock that is behind the
-/// schedule's own creation is not believed.
+/// The command that corrects a schedule whose stored tick is later than its next one; `None` if it
+/// is right. Ignored while the clock is earlier than the schedule's creation.
 pub(crate) fn brought_forward(schedule: Schedule, now: Time) -> Option<Command> {
     let next_at = schedule.next_at.filter(|_| schedule.paused_at.is_none() && schedule.created_at <= now)?;
     let next = Recurrence::of(&schedule).ok()?.next_after(schedule.anchor, now)?;
@@ -51,7 +52,7 @@ pub(crate) fn brought_forward(schedule: Schedule, now: Time) -> Option<Command> 
     Some(Command::Schedule(ScheduleCommand::Fire(Box::new(firing))))
 }
 
-/// Ticks whose time has come, and the first whose time has not.
+/// Due ticks, and the first that is not due.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct DueTicks {
     ticks: VecDeque<Time>,

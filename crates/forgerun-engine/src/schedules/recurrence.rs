@@ -1,13 +1,15 @@
-//! When a schedule ticks: a cron expression in a time zone.
+//! The recurrence of a schedule: a cron expression in a time zone.
 //!
-//! The expression is compared with the clock on the wall of the zone. Around changes of that clock:
+//! The expression is compared with local time. Around clock changes:
 //!
-//! - A moment that the clock on the wall skips does not come: `30 2 * * *` makes no job on the night on which 2 o'clock is followed by 3.
-//! - A moment that it shows twice comes once, the first time. Except where the expression is for every hour of the day (`*/15 * * * *`): the
-//!   second pass is an hour like any other, and nobody who says every quarter of an hour wants to wait for an hour and a quarter.
-//! - An interval (`@every 90m`) does not look at the clock on the wall.
+//! - A local time that is skipped does not occur: `30 2 * * *` makes no job on the night on which 2
+//!   o'clock is followed by 3.
+//! - A local time that occurs twice counts once, the first time. Except if the expression covers
+//!   every hour of the day (`*/15 * * * *`): then the second pass is an hour like any other,
+//!   without a gap of an hour and a quarter.
+//! - An interval (`@every 90m`) ignores local time.
 //!
-//! Zones are read by `jiff`: from the system's database, or from the one within the program where the system has none.
+//! `jiff` reads the zones from the system's database, or from its own copy if there is none.
 
 use forgerun_core::limits::EXPRESSION_BYTES_MAX;
 use forgerun_core::schedule::Schedule;
@@ -19,13 +21,12 @@ use super::cron::{CronFields, YEARS_LOOKED_AHEAD};
 
 const MICROS: i64 = 1_000_000;
 
-/// The shortest and the longest interval, in seconds.
+/// The shortest and longest interval, in seconds.
 const EVERY_S: std::ops::RangeInclusive<i64> = 1..=366 * 24 * 3600;
 
-/// Changes of the clock on the wall, and moments shown twice, that are looked at to find one tick.
+/// Clock changes and repeated local times that are examined for one tick.
 const STEPS_MAX: usize = 20_000;
 
-/// When a schedule ticks.
 #[derive(Clone, Debug)]
 pub struct Recurrence {
     pattern: Pattern,
@@ -34,41 +35,41 @@ pub struct Recurrence {
 
 #[derive(Clone, Debug)]
 enum Pattern {
-    /// Every so many seconds.
+    /// Interval in seconds.
     Every(i64),
     Cron(Box<CronFields>),
 }
 
-/// Why there is no such recurrence.
+/// Why a recurrence is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecurrenceError {
-    /// The expression cannot be read, or never comes.
+    /// The expression is invalid, or never matches.
     #[error("{0}")]
     Expression(String),
-    /// There is no such time zone.
     #[error("{0}")]
     Zone(String),
 }
 
 impl Recurrence {
-    /// Reads an expression and the name of a zone.
+    /// Parses an expression and a zone name.
     pub fn parse(expression: &str, zone: &str) -> Result<Recurrence, RecurrenceError> {
         let zone = named_zone(zone)?;
         let pattern = pattern(expression).map_err(RecurrenceError::Expression)?;
         Ok(Recurrence { pattern, zone })
     }
 
-    /// The recurrence of a schedule.
+    /// The recurrence of a stored schedule.
     pub fn of(schedule: &Schedule) -> Result<Recurrence, RecurrenceError> {
         Recurrence::parse(&schedule.expression, &schedule.zone)
     }
 
-    /// The name of the zone, as the database of zones spells it.
+    /// The zone name as spelled in the database.
     pub fn zone_name(&self) -> &str {
         self.zone.iana_name().unwrap_or("UTC")
     }
 
-    /// The first tick after a moment; intervals are counted from `anchor`. `None` if there is none within [`YEARS_LOOKED_AHEAD`].
+    /// The first tick after a moment; intervals start at `anchor`. `None` if there is none within
+    /// [`YEARS_LOOKED_AHEAD`].
     pub fn next_after(&self, anchor: Time, after: Time) -> Option<Time> {
         match &self.pattern {
             Pattern::Every(seconds) => {
@@ -83,14 +84,14 @@ impl Recurrence {
         }
     }
 
-    /// The next ticks after a moment, at most `n`.
+    /// Up to `n` ticks after a moment.
     pub fn upcoming(&self, anchor: Time, after: Time, n: usize) -> Vec<Time> {
         let next = |tick: &Time| self.next_after(anchor, *tick);
         std::iter::successors(self.next_after(anchor, after), next).take(n).collect()
     }
 
-    /// Walks from one change of the clock on the wall to the next: between two of them it is as far from UTC all the time, so that
-    /// moments and what it shows are the same sequence.
+    /// Steps from one clock change to the next: in between the offset is constant, so moments and
+    /// local times correspond.
     fn next_second(&self, fields: &CronFields, after: i64) -> Option<i64> {
         let last_year =
             Offset::UTC.to_datetime(Timestamp::from_second(after).ok()?).year() + YEARS_LOOKED_AHEAD;
@@ -111,7 +112,7 @@ impl Recurrence {
         None
     }
 
-    /// Whether the clock on the wall shows this for the second time, being `offset` from UTC.
+    /// Whether this local time occurs for the second time, with this `offset`.
     fn shows_again(&self, shown: i64, offset: Offset) -> bool {
         let Ok(shown) = Timestamp::from_second(shown) else { return false };
         let shown = Offset::UTC.to_datetime(shown);
@@ -119,7 +120,8 @@ impl Recurrence {
     }
 }
 
-/// A zone by its IANA name. Offsets and abbreviations do not know about summer time, so they are refused.
+/// A zone by its IANA name. Offsets and abbreviations lack daylight saving rules, so they are
+/// refused.
 fn named_zone(name: &str) -> Result<TimeZone, RecurrenceError> {
     let unknown = || {
         RecurrenceError::Zone(format!(
@@ -159,7 +161,7 @@ fn pattern(expression: &str) -> Result<Pattern, String> {
     Ok(Pattern::Cron(Box::new(CronFields::read(plain)?)))
 }
 
-/// An interval as Go writes it: `1h30m`, `45s`.
+/// Parses an interval in Go's format: `1h30m`, `45s`.
 fn seconds_of(interval: &str) -> Result<i64, String> {
     let wrong = || {
         "must have an interval of whole seconds between 1s and 366 days behind @every, such as 1h30m or 45s"

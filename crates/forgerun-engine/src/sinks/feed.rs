@@ -1,4 +1,5 @@
-//! Reads the journal for a sink, and loads what belongs to its events: a chunk at a time, in few queries.
+//! Reads the journal for a sink, and loads the rows for its events: a chunk at a time, in few
+//! queries.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,19 +20,18 @@ use crate::{Engine, Error};
 /// Journal rows read at once, at most. A row has the events of one transaction: one, or thousands.
 const ROWS_MAX: usize = 256;
 
-/// Entries that a page of rows should have; the number of rows follows.
+/// Target number of entries in a page of rows.
 const PAGE_ENTRIES: usize = 2048;
 
-/// The wait after a store failed.
+/// The wait after a store error.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Some events, and where the journal stands after them.
+/// Events, and the journal position after them.
 pub(super) struct Chunk {
-    /// In each wave every job at most once; an event of a job is in a later wave than the one before it.
+    /// Within a wave each job occurs once; a later event of the job is in a later wave.
     pub(super) waves: Vec<Vec<SinkEvent>>,
-    /// Events that cannot be told, because their job is gone.
+    /// Events whose job was deleted.
     pub(super) n_skipped: usize,
-    /// The place after the chunk.
     pub(super) end: SinkPosition,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct SinkFeed {
     engine: Engine,
     sink: Arc<dyn EventSink>,
     reader: JournalReader,
-    /// What was through before the first read.
+    /// Position before the first read.
     begin: SinkPosition,
     rows_max: usize,
     chunk_max: usize,
@@ -57,7 +57,7 @@ impl SinkFeed {
         SinkFeed { engine, sink, reader, begin, rows_max: 8, chunk_max }
     }
 
-    /// Reads until the engine stops or nobody takes the chunks any more.
+    /// Reads until the engine stops or the receiver is dropped.
     pub(super) async fn run(mut self, chunks: mpsc::Sender<Chunk>) {
         while let Some(rows) = self.next_rows().await {
             for (wanted, end) in self.cut(&rows) {
@@ -86,7 +86,7 @@ impl SinkFeed {
         }
     }
 
-    /// Rows differ by a factor of thousands, and a page of them is held in memory.
+    /// Adapts the page size: rows differ by a factor of thousands, and a page is held in memory.
     fn adapt(&mut self, n_entries: usize) {
         self.rows_max = match n_entries {
             0..PAGE_ENTRIES => (self.rows_max * 2).min(ROWS_MAX),
@@ -94,7 +94,7 @@ impl SinkFeed {
         };
     }
 
-    /// Cuts rows into what goes out together, each with the place after it.
+    /// Cuts rows into chunks, each with the position after it.
     fn cut(&self, rows: &[JournalRow]) -> Vec<(Vec<JournalEntry>, SinkPosition)> {
         let mut chunks = Vec::new();
         let mut wanted = Vec::new();
@@ -110,14 +110,14 @@ impl SinkFeed {
                 }
             }
         }
-        // The last one may be empty: what nobody wants is through as well.
+        // The last one may be empty: events without a subscriber count as sent.
         if let Some(last) = rows.last() {
             chunks.push((wanted, SinkPosition::after(last.seq)));
         }
         chunks
     }
 
-    /// Loads what belongs to these events, however long it takes the store.
+    /// Loads the rows for these events, with retries while the store fails.
     async fn load(&self, entries: &[JournalEntry], end: SinkPosition) -> Chunk {
         loop {
             match self.try_load(entries).await {

@@ -1,4 +1,4 @@
-//! How far a sink is behind.
+//! The lag of a sink.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,19 +12,19 @@ use tokio_util::sync::CancellationToken;
 use super::{EventSink, SinkCounters};
 use crate::{Engine, Error};
 
-/// Journal rows that are counted one by one; beyond them their average is taken.
+/// Journal rows that are counted exactly; beyond them their average is used.
 const LAG_ROWS: usize = 32;
 
-/// What waits to be sent.
+/// Events that wait to be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SinkLag {
-    /// How many events; an estimate if there are many.
+    /// Number of events; an estimate if there are many.
     pub events: u64,
-    /// How long the oldest of them has waited.
+    /// Age of the oldest event.
     pub age: Duration,
 }
 
-/// The sink as the store has it, and how far it is behind.
+/// The stored sink, and its lag.
 pub(super) async fn look(
     engine: &Engine,
     sink: &dyn EventSink,
@@ -35,7 +35,7 @@ pub(super) async fn look(
     Ok(Some((cursor, lag)))
 }
 
-/// Keeps the gauges of a sink true, whichever node sends.
+/// Updates the lag gauges, whichever node sends.
 pub(super) async fn watch(
     engine: Engine,
     sink: Arc<dyn EventSink>,
@@ -49,7 +49,7 @@ pub(super) async fn watch(
             () = stop.cancelled() => return,
             () = engine.clock().sleep(every) => {}
         }
-        // A store that fails is told of by others.
+        // Errors of the store are reported elsewhere.
         if let Ok(Some((_, lag))) = look(&engine, &*sink).await {
             counters.lag_events.store(lag.events, Ordering::Relaxed);
             counters.lag_ms.store(lag.age.as_millis() as u64, Ordering::Relaxed);

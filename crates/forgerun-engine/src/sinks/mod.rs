@@ -8,25 +8,31 @@
 //!
 //! | file | subject |
 //! |---|---|
-//! | `feed.rs` | reads the journal and loads what belongs to its events, a chunk at a time |
-//! | `runner.rs` | holds the sink, sends, and notes how far it is |
-//! | `lag.rs` | how far a sink is behind |
-//! | `unsent.rs` | what the sweeper must leave alone |
+//! | `feed.rs` | reads the journal and loads the rows for its events, a chunk at a time |
+//! | `runner.rs` | holds the sink, sends, and stores the position |
+//! | `lag.rs` | the lag of a sink |
+//! | `unsent.rs` | what the sweeper must keep |
 //!
-//! What is promised: every event that a sink wants is sent at least once, and those of one job in order. The place in the
-//! journal moves only after the broker has confirmed. What goes wrong, and what follows:
+//! Guarantee: every event that a sink wants is sent at least once, and those of one job in order.
+//! The position moves only after the broker has confirmed. Failures, and their effects:
 //!
-//! - the broker is away or refuses: the same events are sent again, with waits that grow up to [`SinkOptions::wait_max`]. The sink
-//!   falls behind, and nobody else notices: it reads the journal at its own pace and keeps two chunks in memory at most;
-//! - that goes on for a whole lease: the node leaves the sink for a moment, so that another node may try, which perhaps reaches the broker;
-//! - the broker will never take an event, because it is too large: it is counted, logged and left out;
-//! - a job was deleted before its event was sent: the event is counted and left out;
-//! - the sink panics: that is a failure like any other. A panic elsewhere in the loop begins the loop again, after a wait;
-//! - the process dies: another node takes over when the lease ends, and sends the chunk again that was under way;
-//! - a node that was taken for dead comes back: its fence is old, so it cannot move the place, and it stops sending.
+//! - the broker is down or refuses: the same events are sent again, with waits that grow up to
+//!   [`SinkOptions::wait_max`]. The sink lags behind without affecting other parts: it reads the
+//!   journal at its own pace and keeps two chunks in memory at most;
+//! - that lasts for a whole lease: the node releases the sink for a moment, so that another node
+//!   may try, which perhaps reaches the broker;
+//! - the broker will never accept an event, because it is too large: it is counted, logged and
+//!   skipped;
+//! - a job was deleted before its event was sent: the event is counted and skipped;
+//! - the sink panics: a failure like any other. A panic elsewhere in the loop restarts the loop,
+//!   after a wait;
+//! - the process dies: another node takes over when the lease ends, and repeats the unfinished
+//!   chunk;
+//! - a replaced node comes back: its fence is old, so it cannot move the position, and it stops
+//!   sending.
 //!
-//! A chunk is cut into *waves*: no job occurs twice in a wave. So a sink may send a wave in any order and all at once, and an
-//! event that fails is never overtaken by a later one of its job.
+//! A chunk is cut into *waves*: no job occurs twice in a wave. So a sink may send a wave in any
+//! order and concurrently, and a failed event is never overtaken by a later one of its job.
 
 mod feed;
 mod lag;
@@ -50,73 +56,68 @@ pub use lag::SinkLag;
 use runner::SinkRunner;
 pub use unsent::Unsent;
 
-/// Where events go.
 pub trait EventSink: Send + Sync + 'static {
-    /// What the sink is called. Its place in the journal is kept under this name.
+    /// Name of the sink. Its journal position is stored under this name.
     fn name(&self) -> &str;
 
-    /// What it is: `kafka`, `nats`, `amqp`.
+    /// `kafka`, `nats` or `amqp`.
     fn kind(&self) -> &'static str;
 
-    /// Whether the sink wants this event. Asked before anything is loaded.
+    /// Whether the sink wants this event. Called before anything is loaded.
     fn wants(&self, event: &Event) -> bool;
 
-    /// Sends events, and returns when the broker has confirmed each of them or will never take it. No job occurs twice among
-    /// them, so their order does not matter. After an error all of them are sent again. May be dropped at any time.
+    /// Sends events, and returns when the broker has confirmed each of them or will never accept
+    /// it. No job occurs twice, so their order does not matter. After an error all of them are sent
+    /// again. Cancel-safe.
     fn send<'a>(&'a self, events: &'a [SinkEvent]) -> SinkSending<'a>;
 }
 
-/// A send under way.
 pub type SinkSending<'a> = Pin<Box<dyn Future<Output = Result<SinkSent, SinkError>> + Send + 'a>>;
 
-/// An event, and what is needed to tell of it.
+/// An event, with the rows for its message.
 #[derive(Clone, Debug)]
 pub struct SinkEvent {
-    /// The job, as it stands now.
+    /// The job in its current state.
     pub job: Arc<Job>,
-    /// What happened to it.
     pub event: Event,
-    /// The outcome that was written with it, if it ended an execution.
+    /// The outcome, if the event ended an execution.
     pub outcome: Option<Object>,
 }
 
-/// What became of a wave.
+/// The result of a wave.
 #[derive(Clone, Debug, Default)]
 pub struct SinkSent {
-    /// How many events the broker confirmed.
     pub n_sent: usize,
-    /// Events that the broker will never take: which, and why.
+    /// Events that the broker will never accept: position and reason.
     pub refused: Vec<(usize, String)>,
 }
 
-/// Why nothing goes out now. The text follows "could not send: " and names no secret.
+/// Why nothing can be sent. The text follows "could not send: " and contains no secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SinkError(pub String);
 
-/// How a sink loop behaves.
 #[derive(Clone, Debug)]
 pub struct SinkOptions {
-    /// This process: another name with every start.
+    /// This process; different with every start.
     pub node: Name,
-    /// How long the sink is held without a word.
+    /// Lease of the sink.
     pub lease: Duration,
-    /// How often the place is written while events go out: what a crash sends again is at most what went out since.
+    /// Interval of storing the position while events are sent: after a crash, at most the events
+    /// since are repeated.
     pub save_every: Duration,
     /// How long the broker may take to confirm a wave.
     pub send_timeout: Duration,
-    /// The wait after the first failure; it doubles with each further one.
+    /// The wait after the first failure; doubled with each further one.
     pub wait_base: Duration,
-    /// The longest wait.
     pub wait_max: Duration,
-    /// How often to look how far the sink is behind.
+    /// Interval of lag checks.
     pub lag_every: Duration,
-    /// Events in a chunk. With their jobs and outcomes they are what a sink keeps in memory, twice.
+    /// Events in a chunk. Two chunks, with jobs and outcomes, are kept in memory.
     pub chunk_max: usize,
 }
 
 impl SinkOptions {
-    /// The usual behaviour.
     pub const fn new(node: Name) -> SinkOptions {
         SinkOptions {
             node,
@@ -131,29 +132,28 @@ impl SinkOptions {
     }
 }
 
-/// What this process has counted for a sink, for metrics.
+/// Counters of this process for a sink, for metrics.
 #[derive(Debug, Default)]
 pub struct SinkCounters {
-    /// Events that the broker confirmed.
+    /// Confirmed events.
     pub sent: AtomicU64,
-    /// Waves that failed, and panics of the loop.
+    /// Failed waves, and panics of the loop.
     pub errors: AtomicU64,
     /// Events whose job was deleted before they were sent.
     pub skipped: AtomicU64,
-    /// Events that the broker will never take.
+    /// Events that the broker will never accept.
     pub refused: AtomicU64,
-    /// Events that wait to be sent, as of the last look.
+    /// Events that wait to be sent, as of the last check.
     pub lag_events: AtomicU64,
-    /// How long the oldest of them has waited, in milliseconds.
+    /// Age of the oldest of them, in milliseconds.
     pub lag_ms: AtomicU64,
 }
 
-/// The loop of a sink.
 pub struct SinkLoop;
 
 impl SinkLoop {
-    /// Begins to send, as soon as no other node does. A sink that is used for the first time begins with what happens from now
-    /// on. It goes on until the handle stops it or is dropped.
+    /// Starts to send, as soon as no other node does. An unused sink begins with events from now
+    /// on. Runs until the handle stops it or is dropped.
     pub fn start(engine: Engine, sink: Arc<dyn EventSink>, options: SinkOptions) -> SinkHandle {
         let stop = engine.stop_signal().child_token();
         let mut loops = Loops::new(stop.clone());
@@ -166,7 +166,7 @@ impl SinkLoop {
     }
 }
 
-/// Holds the loop of a sink. Dropping it kills it without a word: another node takes over when the lease ends.
+/// Handle of a sink loop. Dropping it kills the loop: another node takes over when the lease ends.
 pub struct SinkHandle {
     engine: Engine,
     sink: Arc<dyn EventSink>,
@@ -181,28 +181,25 @@ impl fmt::Debug for SinkHandle {
 }
 
 impl SinkHandle {
-    /// What the sink is called.
     pub fn name(&self) -> &str {
         self.sink.name()
     }
 
-    /// What it is.
     pub fn kind(&self) -> &'static str {
         self.sink.kind()
     }
 
-    /// What this process has counted.
     pub fn counters(&self) -> &SinkCounters {
         &self.counters
     }
 
-    /// The sink as the store has it, whichever node sends, and how far it is behind; `None` before it was first used.
+    /// The stored sink, whichever node sends, and its lag; `None` before its first use.
     pub async fn look(&self) -> Result<Option<(SinkCursor, SinkLag)>, Error> {
         lag::look(&self.engine, &*self.sink).await
     }
 
-    /// Stops: what is under way is left to whoever goes on, the place is written, and another node may take over at once. Before
-    /// [`Engine::stop`]. May be called any number of times, and dropped.
+    /// Stops: cancels the send under way, stores the position, and releases the sink. Call it
+    /// before [`Engine::stop`]. Idempotent and cancel-safe.
     pub async fn stop(&self) {
         self.loops.stop().await;
     }

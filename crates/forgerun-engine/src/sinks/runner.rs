@@ -1,4 +1,5 @@
-//! The loop of a sink: takes the right to send, sends what the feed brings, and notes how far it is.
+//! The loop of a sink: acquires the right to send, sends the chunks of the feed, and stores the
+//! position.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -17,10 +18,10 @@ use super::{EventSink, SinkCounters, SinkError, SinkEvent, SinkOptions, SinkSent
 use crate::panic::caught;
 use crate::{Engine, Error};
 
-/// The wait after a store failed.
+/// The wait after a store error.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// How often it is said again that nothing goes out.
+/// Interval of repeated warnings that nothing is sent.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
 
 pub(super) struct SinkRunner {
@@ -31,33 +32,32 @@ pub(super) struct SinkRunner {
     stop: CancellationToken,
 }
 
-/// Why sending ended.
 enum Pause {
-    /// It was told to stop.
+    /// The loop was stopped.
     Stopped,
-    /// Another node sends, or the store could not be asked for so long that one may; or the feed broke.
+    /// Another node sends, or may send because the store failed for too long; or the feed failed.
     Lost,
-    /// Nothing went out for a whole lease. Another node may reach the broker.
+    /// Nothing was sent for a whole lease. Another node may reach the broker.
     GivenUp,
 }
 
-/// What the holder of a sink knows.
-struct Holding {
+/// The state of a held sink.
+struct SinkHolder {
     fence: u64,
     position: SinkPosition,
     totals: SinkTotals,
     sent_at: Option<Time>,
     trouble: Option<(Time, String)>,
-    /// When the store last wrote all of this.
+    /// When all of this was last stored.
     noted_at: Time,
-    /// Whether something is to be written.
+    /// Whether there are unsaved changes.
     news: bool,
     complained_at: Option<Time>,
 }
 
-impl Holding {
-    fn new(sink: SinkCursor, now: Time) -> Holding {
-        Holding {
+impl SinkHolder {
+    fn new(sink: SinkCursor, now: Time) -> SinkHolder {
+        SinkHolder {
             fence: sink.fence,
             position: sink.position,
             totals: sink.totals,
@@ -90,7 +90,7 @@ impl SinkRunner {
         SinkRunner { engine, sink, options, counters, stop }
     }
 
-    /// Runs until told to stop. Being cut off anywhere is safe: the place in the store is behind what was sent, never ahead.
+    /// Runs until stopped. Cancel-safe: the stored position is behind the sent events, never ahead.
     pub(super) async fn run(mut self) {
         while let Err(panic) = caught(self.work()).await {
             self.panicked(&panic);
@@ -106,14 +106,15 @@ impl SinkRunner {
     }
 
     async fn work(&mut self) {
-        // On a store that only this process uses, whoever held the sink is gone: there is no lease to wait for.
+        // On a store that only this process uses, the previous holder is gone: there is no lease to
+        // wait for.
         let mut at_once = !self.engine.store().is_shared();
         loop {
             let wait = match self.take(at_once).await {
                 Ok(cursor) => match self.hold(cursor).await {
                     Pause::Stopped => return,
                     Pause::Lost => PAUSE,
-                    // Long enough for every other node to look once.
+                    // Long enough for every other node to check once.
                     Pause::GivenUp => self.options.lease / 2,
                 },
                 Err(Error::Refused(_)) => self.until_free().await,
@@ -130,7 +131,8 @@ impl SinkRunner {
         }
     }
 
-    /// How long to leave the sink to its holder: until its lease ends, or a look is due, since it may leave before.
+    /// Wait before the next attempt to acquire: until the lease ends or a check is due, since the
+    /// holder may release the sink earlier.
     async fn until_free(&self) -> Duration {
         let look = self.options.lease / 3;
         let held = self.engine.store().record::<SinkCursor>(self.sink.name().to_owned()).await;
@@ -139,7 +141,7 @@ impl SinkRunner {
     }
 
     async fn take(&self, at_once: bool) -> Result<SinkCursor, Error> {
-        // Written with the first take, so what happens after this look is not missed.
+        // Stored with the first acquisition, so events after this query are not missed.
         let begin = SinkPosition::after(self.engine.store().journal_end().await?);
         let take = SinkTake {
             sink: self.name(),
@@ -159,7 +161,7 @@ impl SinkRunner {
         forgerun_core::job::Name::new(self.sink.name()).expect("sinks have short names")
     }
 
-    /// Sends for as long as this node holds the sink.
+    /// Sends while this node holds the sink.
     async fn hold(&mut self, cursor: SinkCursor) -> Pause {
         tracing::info!(
             sink = self.sink.name(),
@@ -170,15 +172,15 @@ impl SinkRunner {
         let feed =
             SinkFeed::new(self.engine.clone(), self.sink.clone(), cursor.position, self.options.chunk_max);
         let mut feed = SinkFeedTask(tokio::spawn(caught(feed.run(into))));
-        let mut holding = Holding::new(cursor, self.engine.now());
+        let mut holder = SinkHolder::new(cursor, self.engine.now());
         let pause = loop {
-            let wait = self.until_note(&holding);
+            let wait = self.until_note(&holder);
             let sent = tokio::select! {
                 biased;
                 () = self.stop.cancelled() => Err(Pause::Stopped),
-                () = self.engine.clock().sleep(wait) => self.note(&mut holding).await,
+                () = self.engine.clock().sleep(wait) => self.note(&mut holder).await,
                 chunk = chunks.recv() => match chunk {
-                    Some(chunk) => self.send(chunk, &mut holding).await,
+                    Some(chunk) => self.send(chunk, &mut holder).await,
                     None => Err(self.feed_ended(&mut feed).await),
                 },
             };
@@ -187,14 +189,13 @@ impl SinkRunner {
             }
         };
         if let Pause::Stopped | Pause::GivenUp = pause {
-            // Refused or not: whoever goes on finds a place that is not ahead.
-            let _ =
-                self.engine.commands().run(Command::Sink(SinkCommand::Leave(self.report(&holding)))).await;
+            // Whether it is refused or not, the stored position is not ahead.
+            let _ = self.engine.commands().run(Command::Sink(SinkCommand::Leave(self.report(&holder)))).await;
         }
         pause
     }
 
-    /// The feed ends with the engine; if it broke before that, it begins again with the next hold.
+    /// The feed ends with the engine; if it failed before that, it restarts with the next hold.
     async fn feed_ended(&self, feed: &mut SinkFeedTask) -> Pause {
         match (&mut feed.0).await {
             Ok(Err(panic)) => {
@@ -205,50 +206,50 @@ impl SinkRunner {
         }
     }
 
-    async fn send(&mut self, chunk: Chunk, holding: &mut Holding) -> Result<(), Pause> {
+    async fn send(&mut self, chunk: Chunk, holder: &mut SinkHolder) -> Result<(), Pause> {
         for wave in &chunk.waves {
-            self.send_wave(wave, holding).await?;
+            self.send_wave(wave, holder).await?;
         }
         SinkCounters::add(&self.counters.skipped, chunk.n_skipped);
-        holding.totals.skipped += chunk.n_skipped as u64;
-        holding.position = chunk.end;
-        holding.news = true;
-        // A busy sink never waits, so it must be asked here.
-        if self.until_note(holding).is_zero() { self.note(holding).await } else { Ok(()) }
+        holder.totals.skipped += chunk.n_skipped as u64;
+        holder.position = chunk.end;
+        holder.news = true;
+        // A busy sink never waits, so the signal is checked here.
+        if self.until_note(holder).is_zero() { self.note(holder).await } else { Ok(()) }
     }
 
-    /// Sends a wave until the broker has all of it, or another node may have more luck with it.
-    async fn send_wave(&mut self, wave: &[SinkEvent], holding: &mut Holding) -> Result<(), Pause> {
+    /// Sends a wave until the broker has all of it, or another node should try.
+    async fn send_wave(&mut self, wave: &[SinkEvent], holder: &mut SinkHolder) -> Result<(), Pause> {
         let began = self.engine.now();
         let mut wait = self.options.wait_base;
         loop {
-            match self.try_send(wave, holding).await? {
+            match self.try_send(wave, holder).await? {
                 Ok(sent) => {
-                    self.confirmed(wave, &sent, holding);
+                    self.confirmed(wave, &sent, holder);
                     return Ok(());
                 }
-                Err(error) => self.failed(&error, wait, holding),
+                Err(error) => self.failed(&error, wait, holder),
             }
             if self.engine.store().is_shared() && self.engine.now().since(began) >= self.options.lease {
                 tracing::info!(sink = self.sink.name(), "leaving the sink to another node, if there is one");
                 return Err(Pause::GivenUp);
             }
-            self.wait_out(wait, holding).await?;
+            self.wait_out(wait, holder).await?;
             wait = (wait * 2).min(self.options.wait_max);
         }
     }
 
-    /// One try, during which the sink stays held.
+    /// One attempt; the lease is extended meanwhile.
     async fn try_send(
         &mut self,
         wave: &[SinkEvent],
-        holding: &mut Holding,
+        holder: &mut SinkHolder,
     ) -> Result<Result<SinkSent, SinkError>, Pause> {
         let sink = self.sink.clone();
         let mut sending = pin!(caught(async { sink.send(wave).await }));
         let mut late = self.engine.clock().sleep(self.options.send_timeout);
         loop {
-            let wait = self.until_note(holding);
+            let wait = self.until_note(holder);
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Err(Pause::Stopped),
@@ -259,12 +260,12 @@ impl SinkRunner {
                     let text = format!("no confirmation within {} s", self.options.send_timeout.as_secs());
                     return Ok(Err(SinkError(text)));
                 }
-                () = self.engine.clock().sleep(wait) => self.note(holding).await?,
+                () = self.engine.clock().sleep(wait) => self.note(holder).await?,
             }
         }
     }
 
-    fn confirmed(&self, wave: &[SinkEvent], sent: &SinkSent, holding: &mut Holding) {
+    fn confirmed(&self, wave: &[SinkEvent], sent: &SinkSent, holder: &mut SinkHolder) {
         for (index, reason) in &sent.refused {
             let event = wave.get(*index);
             tracing::error!(
@@ -277,61 +278,61 @@ impl SinkRunner {
         let now = self.engine.now();
         SinkCounters::add(&self.counters.sent, sent.n_sent);
         SinkCounters::add(&self.counters.refused, sent.refused.len());
-        holding.totals.sent += sent.n_sent as u64;
-        holding.totals.refused += sent.refused.len() as u64;
+        holder.totals.sent += sent.n_sent as u64;
+        holder.totals.refused += sent.refused.len() as u64;
         if sent.n_sent > 0 {
-            holding.sent_at = Some(now);
+            holder.sent_at = Some(now);
         }
-        if let Some((since, _)) = holding.trouble.take() {
+        if let Some((since, _)) = holder.trouble.take() {
             let after_s = now.since(since).as_secs();
             tracing::info!(sink = self.sink.name(), after_s, "the sink sends again");
-            holding.complained_at = None;
-            holding.news = true;
+            holder.complained_at = None;
+            holder.news = true;
         }
     }
 
-    fn failed(&self, error: &SinkError, wait: Duration, holding: &mut Holding) {
+    fn failed(&self, error: &SinkError, wait: Duration, holder: &mut SinkHolder) {
         let now = self.engine.now();
         SinkCounters::add(&self.counters.errors, 1);
-        let since = holding.trouble.as_ref().map_or(now, |(since, _)| *since);
-        let is_new = holding.trouble.as_ref().is_none_or(|(_, message)| *message != error.0);
-        if is_new || holding.complained_at.is_none_or(|at| now.since(at) >= COMPLAIN_EVERY) {
+        let since = holder.trouble.as_ref().map_or(now, |(since, _)| *since);
+        let is_new = holder.trouble.as_ref().is_none_or(|(_, message)| *message != error.0);
+        if is_new || holder.complained_at.is_none_or(|at| now.since(at) >= COMPLAIN_EVERY) {
             let (failing_s, next_ms) = (now.since(since).as_secs(), wait.as_millis() as u64);
             tracing::warn!(sink = self.sink.name(), %error, failing_s, next_ms, "could not send; trying again");
-            holding.complained_at = Some(now);
+            holder.complained_at = Some(now);
         }
-        holding.trouble = Some((since, error.0.clone()));
-        holding.news |= is_new;
+        holder.trouble = Some((since, error.0.clone()));
+        holder.news |= is_new;
     }
 
-    /// Waits before the next try, during which the sink stays held.
-    async fn wait_out(&mut self, span: Duration, holding: &mut Holding) -> Result<(), Pause> {
+    /// Waits before the next attempt; the lease is extended meanwhile.
+    async fn wait_out(&mut self, span: Duration, holder: &mut SinkHolder) -> Result<(), Pause> {
         let mut over = self.engine.clock().sleep(span);
         loop {
-            let wait = self.until_note(holding);
+            let wait = self.until_note(holder);
             tokio::select! {
                 biased;
                 () = self.stop.cancelled() => return Err(Pause::Stopped),
                 () = &mut over => return Ok(()),
-                () = self.engine.clock().sleep(wait) => self.note(holding).await?,
+                () = self.engine.clock().sleep(wait) => self.note(holder).await?,
             }
         }
     }
 
-    /// How long the store need not hear of it.
-    fn until_note(&self, holding: &Holding) -> Duration {
-        let every = if holding.news { self.options.save_every } else { self.options.lease / 3 };
-        every.saturating_sub(self.engine.now().since(holding.noted_at))
+    /// Time until the position must be stored.
+    fn until_note(&self, holder: &SinkHolder) -> Duration {
+        let every = if holder.news { self.options.save_every } else { self.options.lease / 3 };
+        every.saturating_sub(self.engine.now().since(holder.noted_at))
     }
 
-    /// Writes how far the sink is, which also keeps it held.
-    async fn note(&self, holding: &mut Holding) -> Result<(), Pause> {
+    /// Stores the position, which also extends the lease.
+    async fn note(&self, holder: &mut SinkHolder) -> Result<(), Pause> {
         let began = self.engine.now();
-        let report = SinkCommand::Report(self.report(holding));
+        let report = SinkCommand::Report(self.report(holder));
         match self.engine.commands().run(Command::Sink(report)).await {
             Ok(_) => {
-                holding.noted_at = began;
-                holding.news = false;
+                holder.noted_at = began;
+                holder.news = false;
                 Ok(())
             }
             Err(Error::Refused(Refusal::LeaseLost)) => {
@@ -339,8 +340,8 @@ impl SinkRunner {
                 Err(Pause::Lost)
             }
             Err(Error::Stopped) => Err(Pause::Stopped),
-            // Another node may believe by now that this one is gone.
-            Err(_) if self.engine.now().since(holding.noted_at) >= self.options.lease => Err(Pause::Lost),
+            // Another node may have taken over by now.
+            Err(_) if self.engine.now().since(holder.noted_at) >= self.options.lease => Err(Pause::Lost),
             Err(error) => {
                 tracing::debug!(sink = self.sink.name(), %error, "could not note how far the sink is");
                 self.engine.clock().sleep(PAUSE).await;
@@ -349,15 +350,15 @@ impl SinkRunner {
         }
     }
 
-    fn report(&self, holding: &Holding) -> SinkReport {
+    fn report(&self, holder: &SinkHolder) -> SinkReport {
         SinkReport {
             sink: self.name(),
-            fence: holding.fence,
+            fence: holder.fence,
             lease: self.options.lease,
-            position: holding.position,
-            totals: holding.totals,
-            sent_at: holding.sent_at,
-            trouble: holding.trouble.clone(),
+            position: holder.position,
+            totals: holder.totals,
+            sent_at: holder.sent_at,
+            trouble: holder.trouble.clone(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What sinks have not sent, and the sweeper must therefore leave alone.
+//! Events that sinks have not sent, which the sweeper must keep.
 
 use std::time::Duration;
 
@@ -7,20 +7,20 @@ use forgerun_core::sink::{SinkCursor, SinkPosition};
 use forgerun_core::time::Time;
 use forgerun_store::{JournalRow, Store};
 
-/// Sinks that are looked at. There are three kinds, and the bridge of each may have one.
+/// Sinks that are considered. There are three kinds, and the bridge of each may have one.
 const SINKS_MAX: usize = 64;
 
 /// Journal rows read at once. A row has the events of one transaction: one, or thousands.
 const PAGE_ROWS: usize = 16;
 
-/// How far the sinks are that are in use.
+/// Positions of the sinks in use.
 #[derive(Clone, Debug)]
 pub struct Unsent {
     sinks: Vec<SinkCursor>,
 }
 
 impl Unsent {
-    /// How far the sinks are. One that no node has served for `lag_max` is not in use any more.
+    /// Loads the positions. A sink that no node has served for `lag_max` is not in use.
     pub async fn find(
         store: &dyn Store,
         now: Time,
@@ -31,12 +31,13 @@ impl Unsent {
         Ok(Unsent { sinks })
     }
 
-    /// The last row of the journal that all sinks have sent.
+    /// The last journal row that all sinks have sent.
     pub fn journal_until(&self) -> i64 {
         self.sinks.iter().map(|sink| sink.position.row - 1).min().unwrap_or(i64::MAX)
     }
 
-    /// How many events of rows before `overdue` each sink has not sent, among its next `rows_max` rows; only sinks that have any.
+    /// Unsent events per sink in rows before `overdue`, among its next `rows_max` rows; only sinks
+    /// that have any.
     pub(crate) async fn before(
         &self,
         store: &dyn Store,
@@ -54,7 +55,7 @@ impl Unsent {
     }
 }
 
-/// How many events of rows before `overdue` follow a place in the journal, among its next `rows_max` rows.
+/// Number of events in rows before `overdue` after a position, among the next `rows_max` rows.
 async fn n_events_before(
     store: &dyn Store,
     position: SinkPosition,

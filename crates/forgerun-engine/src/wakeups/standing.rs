@@ -1,7 +1,8 @@
-//! Claims that stand. A worker that found nothing leaves its claim with the line, and the batch that brings work takes it along: the job
-//! is handed out in the transaction that writes it. So its row is written once instead of twice, and nobody is woken only to ask for it.
+//! Standing claims. A worker that found nothing places its claim, and the batch with new jobs
+//! executes it: the job is handed out in the transaction that writes it. So its row is written
+//! once, and no worker is woken only to claim it.
 //!
-//! Nothing depends on this. What a batch brings and no claim takes is announced, like everything else.
+//! An optimisation only: jobs that no standing claim takes are announced like all others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,24 +16,25 @@ use super::{WaitingWorkers, Wakeups};
 use crate::Error;
 use crate::committer::{Reply, lost};
 
-/// Claims that one batch takes along. Each may name many queues, all of which are looked at; what these claims leave is announced.
+/// Standing claims that one batch executes. Each may name many queues to search; the jobs they
+/// leave are announced.
 pub(super) const TAKEN_ALONG_MAX: usize = 64;
 
-/// A claim that somebody left, and where to answer it.
+/// A placed claim, and where to answer it.
 pub(crate) struct LeftClaim {
     pub(crate) claim: Claim,
     pub(crate) reply: Reply,
 }
 
-/// The claims that stand, by the number of who left them: the longest waiting first.
+/// Standing claims by the number of their waiter: the longest waiting first.
 #[derive(Default)]
 pub(super) struct StandingClaims {
     claims: BTreeMap<u64, LeftClaim>,
-    /// Those that take simulated work of whatever queue.
+    /// Those for simulated work of any queue.
     built_in: BTreeSet<u64>,
 }
 
-/// A claim that one has left. Withdrawn when dropped.
+/// A placed claim. Withdrawn when dropped.
 pub(crate) struct StandingClaim {
     wakeups: Wakeups,
     number: u64,
@@ -40,27 +42,27 @@ pub(crate) struct StandingClaim {
 }
 
 impl Wakeups {
-    /// Leaves a claim of the built-in worker, for simulated work of whatever queue.
+    /// Places a claim of the built-in worker, for simulated work of any queue.
     pub(crate) fn leave_built_in(&self, claim: Claim) -> StandingClaim {
         let mut line = self.line();
         let number = line.number();
         line.standing.built_in.insert(number);
-        self.leave(&mut line, number, claim)
+        self.place(&mut line, number, claim)
     }
 
-    /// Leaves the claim of the waiter with this number, who stands in line.
-    pub(super) fn leave(&self, line: &mut WaitingWorkers, number: u64, claim: Claim) -> StandingClaim {
+    /// Places the claim of this waiter, which is in line.
+    pub(super) fn place(&self, line: &mut WaitingWorkers, number: u64, claim: Claim) -> StandingClaim {
         let (reply, answer) = oneshot::channel();
         line.standing.claims.insert(number, LeftClaim { claim, reply });
         StandingClaim { wakeups: self.clone(), number, answer }
     }
 
-    /// Whether it matters what a batch brings.
+    /// Whether there is any, so that the jobs of a batch matter.
     pub(crate) fn has_standing_claims(&self) -> bool {
         !self.line().standing.claims.is_empty()
     }
 
-    /// Takes as many claims as it needs for so many jobs on each of these shelves, or as there are, up to [`TAKEN_ALONG_MAX`].
+    /// Takes claims for so many jobs on each of these shelves, up to [`TAKEN_ALONG_MAX`].
     pub(crate) fn take_standing(&self, brought: &BTreeMap<Shelf, usize>) -> Vec<LeftClaim> {
         let mut line = self.line();
         let mut taken = Vec::new();
@@ -102,12 +104,12 @@ impl StandingClaims {
 }
 
 impl StandingClaim {
-    /// What became of it, once a batch has carried it out. Safe to drop.
+    /// The result, once a batch has executed it. Cancel-safe.
     pub(crate) async fn answer(&mut self) -> Result<Answer, Error> {
         (&mut self.answer).await.unwrap_or_else(|_| Err(lost()))
     }
 
-    /// The same if a batch has carried it out by now.
+    /// The result, if a batch has executed it by now.
     pub(crate) fn try_answer(&mut self) -> Option<Result<Answer, Error>> {
         match self.answer.try_recv() {
             Ok(answer) => Some(answer),
@@ -116,7 +118,7 @@ impl StandingClaim {
         }
     }
 
-    /// Takes it back. Too late if a batch has it: then there will be an answer.
+    /// Withdraws it. Returns false if a batch has taken it: then there will be a result.
     pub(crate) fn withdraw(&mut self) -> bool {
         self.wakeups.line().standing.remove(self.number).is_some()
     }

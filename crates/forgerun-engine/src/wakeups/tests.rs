@@ -82,7 +82,8 @@ async fn a_worker_that_is_woken_again_while_it_takes_something_else_passes_it_on
     let mut waiters = idlers(&wakeups, WOKEN_AT_ONCE + 1);
     wakeups.wake(&[shelf("a")]);
     waiters[..WOKEN_AT_ONCE].iter_mut().for_each(|waiter| drop(waiter.look()));
-    // While their claims are under way they stand in front, so a second announcement reaches the same ones.
+    // While their claims are under way they stand in front, so a second announcement reaches the
+    // same ones.
     wakeups.wake(&[shelf("a")]);
     assert!(!was_woken(waiters.last().unwrap()).await);
     waiters[0].took(false);

@@ -1,5 +1,6 @@
-//! Batches: their items run side by side, each as its own kind says, and the batch is over with the last of them. Items that
-//! went well before, in an earlier attempt or execution, are not run again (ruling C-81).
+//! Batches: their items run in parallel, each as its own kind says, and the batch ends with the
+//! last of them. Items that succeeded in an earlier attempt or execution are not repeated (ruling
+//! C-81).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,19 +15,17 @@ use forgerun_store::{Error, Store};
 use super::WorkerOptions;
 use super::plan::{AttemptPlan, PROGRESS_FROM, PlannedEnd, PlannedNote, single};
 
-/// Progress is told in steps of at least so many percent: each is a write.
+/// Minimum step of reported progress, in percent: each report is a write.
 const STEP_PERCENT: u8 = 10;
 
-/// What an attempt at a batch is about.
 pub(super) struct BatchItems {
     items: Vec<Item>,
-    /// How items ended before.
     before: Vec<ItemEnd>,
-    /// Whether that was in an earlier attempt of this same execution, rather than in an execution that a client gave up on.
+    /// Whether these ends are of an earlier attempt of this execution, not of an earlier execution.
     same_execution: bool,
 }
 
-/// Reads what an attempt at this job is about; `None` if it is no batch.
+/// Loads the items of this job; `None` if it is not a batch.
 pub(super) async fn read(store: &dyn Store, job: &Job) -> Result<Option<BatchItems>, Error> {
     if job.head.items.is_none() {
         return Ok(None);
@@ -42,7 +41,7 @@ pub(super) async fn read(store: &dyn Store, job: &Job) -> Result<Option<BatchIte
     Ok(Some(BatchItems { items, before, same_execution }))
 }
 
-/// How items ended in the newest execution before this one whose worker lived to tell.
+/// Ends of the items in the newest earlier execution that reported them.
 async fn newest_list(store: &dyn Store, job: &Job) -> Result<Vec<ItemEnd>, Error> {
     for &past in job.executions_past.iter().rev() {
         if let Some(ends) = store.items(past).await? {
@@ -52,10 +51,9 @@ async fn newest_list(store: &dyn Store, job: &Job) -> Result<Vec<ItemEnd>, Error
     Ok(Vec::new())
 }
 
-/// Plans an attempt at a batch.
 pub(super) fn plan(job: &Job, parts: BatchItems, options: &WorkerOptions) -> AttemptPlan {
     let limit = job.head.timeout.unwrap_or(options.max_runtime);
-    // An item that runs too long is its own failure; the batch must be over before its time is.
+    // An item that runs too long is its own failure; the batch must end within its limit.
     let item_limit = limit - limit / 20;
     let limit_ms = u32::try_from(item_limit.as_millis()).unwrap_or(u32::MAX);
     let before: BTreeMap<String, ItemEnd> =
@@ -80,7 +78,7 @@ pub(super) fn plan(job: &Job, parts: BatchItems, options: &WorkerOptions) -> Att
     AttemptPlan { length, marks: marks(&lengths), fate: PlannedEnd::Items(Arc::from(ends)) }
 }
 
-/// How long an item takes, and how it ends.
+/// Duration and end of an item.
 fn run(job: &Job, item: Item, limit: Duration, limit_ms: u32, time_scale: f64) -> (Duration, ItemEnd) {
     let definition = item.work_kind.map(|kind| Definition::of(kind, limit_ms));
     let plan = single(&job.head, definition, job.attempt, limit, time_scale);
@@ -95,7 +93,7 @@ fn run(job: &Job, item: Item, limit: Duration, limit_ms: u32, time_scale: f64) -
     (plan.length, ItemEnd { id: item.id, error })
 }
 
-/// Progress as items end; `lengths` are sorted.
+/// Progress reports as items end; `lengths` are sorted.
 fn marks(lengths: &[Duration]) -> Vec<PlannedNote> {
     let length = lengths.last().copied().unwrap_or_default();
     let mut marks: Vec<PlannedNote> = Vec::new();

@@ -1,5 +1,6 @@
-//! The built-in worker: takes simulated jobs and does what their kind says, no more. It burns no processor time, memory or
-//! disk: `CPU_BURST`, `MEMORY_SPIKE` and `IO_HEAVY` differ from other kinds by their length and their result only.
+//! The built-in worker: claims simulated jobs and does what their kind says, no more. It uses no
+//! processor time, memory or disk: `CPU_BURST`, `MEMORY_SPIKE` and `IO_HEAVY` differ from other
+//! kinds by duration and result only.
 //!
 //! ```text
 //!   queue hints ─┬─► loop 1 ─┐   each loop has slots: in one round it ends what is over, gives signs of life, and
@@ -7,24 +8,29 @@
 //!    with work)  └─► loop n ─┘   rounds of all loops
 //! ```
 //!
-//! A loop that knows of no work leaves a claim for its free slots, and is given what the next batch brings (`wakeups/standing.rs`).
+//! A loop without known work places a claim for its free slots, which the next batch executes
+//! (`wakeups/standing.rs`).
 //!
 //! | file | subject |
 //! |---|---|
-//! | `plan.rs` | what one attempt does: how long, which notes, which end |
-//! | `run.rs` | one attempt in hand: what is to be reported when, and what an answer means |
+//! | `plan.rs` | what one attempt does: duration, reports, end |
+//! | `run.rs` | one running attempt: its due reports, and the meaning of answers |
 //! | `worker_loop.rs` | the loop |
-//! | `queue_hints.rs` | which queues may have work, and news of jobs that were called off |
+//! | `queue_hints.rs` | queues that may have work, and jobs that were cancelled |
 //! | `output.rs` | the bytes of a result |
 //!
-//! What goes wrong, and what follows:
+//! Failures, and their effects:
 //!
-//! - the store fails or is overloaded: the loop waits, longer each time, and reports again while the lease lasts;
-//! - the job was cancelled, timed out or given to somebody else: the report is refused, and the loop lets go without a word.
-//!   A job called off on this node is noticed at once, one called off on another node at the next sign of life;
-//! - the store rejects a result or has no room for it, or it is too large: the job fails, it never succeeds without its result;
+//! - the store fails or is overloaded: the loop waits, longer each time, and reports again while
+//!   the lease lasts;
+//! - the job was cancelled, timed out or claimed by another worker: the report is refused, and the
+//!   loop drops the job. A cancellation on this node is noticed at once, one on another node with
+//!   the next lease extension;
+//! - the store rejects a result or has no room for it, or it is too large: the job fails, it never
+//!   succeeds without its result;
 //! - the worker is killed: its jobs end as lost when their lease does;
-//! - the connection breaks while a claim is committed: nobody knows of the claimed jobs, and they end as lost too.
+//! - the connection breaks while a claim is committed: the claimed jobs are unknown, and end as
+//!   lost too.
 
 mod batch;
 mod output;
@@ -48,32 +54,33 @@ use crate::loops::Loops;
 pub(crate) use queue_hints::QueueHints;
 use worker_loop::WorkerLoop;
 
-/// What an operator may set about the built-in worker.
+/// Options of the built-in worker.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
-    /// How many workers there are.
+    /// Number of loops.
     pub count: usize,
-    /// How many jobs each has in hand at the same time.
+    /// Jobs that each loop runs at once.
     pub concurrency: usize,
-    /// How long a worker may be silent, unless the job says otherwise.
+    /// Lease, unless the job sets one.
     pub lease: Duration,
-    /// How often a worker gives a sign of life; more often where the lease is short.
+    /// Interval of lease extensions; shorter for short leases.
     pub heartbeat: Duration,
-    /// Factor on simulated durations; 0 makes all work take no time. Finite and not negative.
+    /// Factor on simulated durations; 0 makes all work instantaneous. Finite and not negative.
     pub time_scale: f64,
-    /// Take nothing that would bring the number of jobs held by workers, of whatever kind, above this. One engine, one
-    /// bound: workers with different bounds hold each other up.
+    /// Claim no job that would bring the number of active jobs, of whatever kind, above this. Use
+    /// one bound per engine: workers with different bounds block each other.
     pub active_max: Option<u64>,
-    /// How long an attempt may run if the job does not say. Simulated time: it shrinks with `time_scale`, as the work does.
+    /// Limit of an attempt if the job has none. Simulated time: scaled by `time_scale`, as the work
+    /// is.
     pub max_runtime: Duration,
-    /// What the workers of this node are called; each adds its number.
+    /// Base name of the workers of this node; each adds its number.
     pub node: Name,
-    /// What a job leaves, for jobs that leave something else than their kind of work says. What such a thing looks like is a
-    /// dialect's business, which is why it is handed in.
+    /// Results of jobs whose result does not follow from their work kind. Depends on the dialect,
+    /// so the caller passes it in.
     pub compose: Compose,
 }
 
-/// What a job that ends well at this moment leaves; `None` for what its kind of work says.
+/// The result of a job that succeeds at this moment; `None` for that of its work kind.
 pub type Compose = fn(&Job, Time) -> Option<Output>;
 
 impl Default for WorkerOptions {
@@ -92,11 +99,11 @@ impl Default for WorkerOptions {
     }
 }
 
-/// The built-in worker.
 pub struct BuiltInWorker;
 
 impl BuiltInWorker {
-    /// Starts the workers. They take simulated jobs of every queue until the handle stops them or is dropped.
+    /// Starts the workers. They run simulated jobs of every queue until the handle stops them or is
+    /// dropped.
     pub fn start(engine: Engine, options: WorkerOptions) -> WorkerHandle {
         assert!(options.time_scale.is_finite());
         assert!(options.time_scale >= 0.0);
@@ -114,7 +121,7 @@ impl BuiltInWorker {
     }
 }
 
-/// Holds the workers. Dropping it kills them without a word: what they had in hand comes back when its lease ends.
+/// Handle of the workers. Dropping it kills them: their jobs come back when their leases end.
 pub struct WorkerHandle {
     slots: usize,
     gauges: Arc<Gauges>,
@@ -122,18 +129,17 @@ pub struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    /// Stops: nothing more is claimed, what ends within a second is finished, the rest is handed back for others to take.
-    /// Before [`Engine::stop`], which refuses the reports. May be called any number of times, and dropped.
+    /// Stops: claims nothing more, finishes what ends within a second, and hands the rest back.
+    /// Call it before [`Engine::stop`], which refuses the reports. Idempotent and cancel-safe.
     pub async fn stop(&self) {
         self.loops.stop().await;
     }
 
-    /// Whether there are workers, and all of them have ended.
+    /// Whether there are workers and all have ended.
     pub fn is_over(&self) -> bool {
         self.loops.are_over()
     }
 
-    /// How busy the workers are.
     pub fn gauge(&self) -> Gauge {
         let busy = self.gauges.busy.load(Ordering::Relaxed);
         let heartbeats = self.gauges.heartbeats.load(Ordering::Relaxed);
@@ -147,16 +153,14 @@ impl WorkerHandle {
     }
 }
 
-/// How busy the workers are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gauge {
-    /// Slots with a job in hand.
+    /// Slots with a job.
     pub busy: usize,
-    /// Slots without.
     pub free: usize,
-    /// Signs of life that were accepted since the start.
+    /// Accepted lease extensions since the start.
     pub heartbeats: u64,
-    /// When the newest of them was; `None` before the first.
+    /// Time of the newest of them; `None` before the first.
     pub last_heartbeat: Option<Time>,
 }
 

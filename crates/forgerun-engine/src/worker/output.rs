@@ -1,5 +1,5 @@
-//! The bytes of a simulated result: a JSON document of exactly the size that the kind says, and the same bytes for the same
-//! job every time. JSON, because every dialect can show it.
+//! The bytes of a simulated result: a JSON document of exactly the size of the kind, and the same
+//! bytes for the same job every time. JSON, because every dialect can show it.
 
 use forgerun_core::command::Output;
 use forgerun_core::id::JobId;
@@ -8,7 +8,7 @@ use forgerun_core::work::WorkKind;
 
 const END: &str = "\"}";
 
-/// The result of a job; `None` for a size of zero.
+/// `None` for a size of zero.
 pub(super) fn output(job: JobId, kind: WorkKind, payload_kb: u16) -> Option<Output> {
     let size = usize::from(payload_kb) * 1024;
     if size == 0 {
@@ -23,7 +23,7 @@ pub(super) fn output(job: JobId, kind: WorkKind, payload_kb: u16) -> Option<Outp
     Some(Output::inline("application/json", bytes))
 }
 
-/// Letters that follow from the seed, up to `size` bytes in all. Ten letters per number.
+/// Pseudo-random letters up to `size` bytes in all, ten letters per number.
 fn fill(bytes: &mut Vec<u8>, size: usize, seed: u128) {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut numbers = SplitMix64::new((seed >> 64) as u64 ^ seed as u64);

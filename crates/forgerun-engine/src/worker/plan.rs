@@ -1,4 +1,5 @@
-//! What one attempt does. A pure function of the job and two settings: the same kind behaves the same every time.
+//! Plans attempts. A pure function of the job and two settings: the same kind behaves the same
+//! every time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,53 +10,50 @@ use forgerun_core::item::ItemEnd;
 use forgerun_core::job::{Head, JobForm};
 use forgerun_core::work::{Definition, End, WorkKind};
 
-/// Shorter work shows no progress, unless its kind asks for it: nobody would see it, and each note is a write.
+/// Shorter work reports no progress, unless its kind requires it: each report is a write.
 pub(super) const PROGRESS_FROM: Duration = Duration::from_secs(1);
 
-/// Progress that every kind shows, in percent.
+/// Progress reported by every kind, in percent.
 const QUARTERS: [u8; 3] = [25, 50, 75];
 
-/// Outputs of `MANY_SMALL_OUTPUTS`: enough to be many, few enough to be cheap.
+/// Outputs of `MANY_SMALL_OUTPUTS`.
 const OUTPUTS: u8 = 8;
 
-/// What one attempt does.
 #[derive(Debug)]
 pub(super) struct AttemptPlan {
-    /// How long it runs, in real time.
+    /// Duration in real time.
     pub(super) length: Duration,
-    /// What it says meanwhile, in order.
+    /// Planned reports, in order.
     pub(super) marks: Vec<PlannedNote>,
-    /// How it ends.
     pub(super) fate: PlannedEnd,
 }
 
-/// Something said at a moment of an attempt.
+/// A report at a moment of an attempt.
 #[derive(Debug)]
 pub(super) struct PlannedNote {
     /// Real time since the attempt began.
     pub(super) after: Duration,
     pub(super) note: Note,
-    /// Must be said, however late, before the attempt may end.
+    /// Must be reported, however late, before the attempt may end.
     pub(super) needed: bool,
 }
 
-/// How an attempt ends.
 #[derive(Debug)]
 pub(super) enum PlannedEnd {
-    /// Well, with a result of this size.
-    Success { kind: WorkKind, payload_kb: u16 },
-    /// As its items did.
+    /// Success, with a result of this size.
+    Success {
+        kind: WorkKind,
+        payload_kb: u16,
+    },
     Items(Arc<[ItemEnd]>),
-    /// Badly.
     Failure(WorkError),
-    /// Without an outcome: the worker stops.
+    /// No outcome: the worker stops.
     HandBack,
 }
 
-/// Plans an attempt of a job, counted from 1.
-///
-/// The runtime limit is simulated time like the work itself, so that a scale below one does not keep `RUNS_OVER_TIMEOUT` from
-/// timing out. Scales above one stretch the work alone: the limit of the job is also watched in real time, by the timers.
+/// Plans an attempt of a job, counted from 1. The runtime limit is simulated time like the work
+/// itself, so that `RUNS_OVER_TIMEOUT` times out with a scale below one, too. Scales above one
+/// stretch the work alone: the timers also watch the limit of the job in real time.
 pub(super) fn plan(head: &Head, attempt: u32, max_runtime: Duration, time_scale: f64) -> AttemptPlan {
     if let (JobForm::EmitEvent, Some(definition)) = (head.form, head.definition) {
         let emitted = PlannedNote { after: Duration::ZERO, note: Note::Emitted, needed: true };
@@ -64,7 +62,7 @@ pub(super) fn plan(head: &Head, attempt: u32, max_runtime: Duration, time_scale:
     single(head, head.definition, attempt, head.timeout.unwrap_or(max_runtime), time_scale)
 }
 
-/// Plans one piece of work of the job with this head, which may run for `limit`.
+/// Plans one piece of work of the job, within `limit`.
 pub(super) fn single(
     head: &Head,
     definition: Option<Definition>,
@@ -122,7 +120,7 @@ fn marks(work_kind: WorkKind, end: End, work: Duration, length: Duration) -> Vec
     QUARTERS.map(|percent| mark(percent, None, after_progress && percent == 50)).into()
 }
 
-/// Stops at the longest span there is rather than panic.
+/// Saturates instead of panicking.
 fn scaled(span: Duration, factor: f64) -> Duration {
     if factor == 1.0 {
         return span;

@@ -1,8 +1,10 @@
-//! What the built-in worker knows beside the line of waiting workers: which queues may have simulated work, and which jobs were called off.
+//! Hints for the built-in worker: queues that may have simulated work, and jobs that were
+//! cancelled.
 //!
-//! A simulated job may be in any queue, so the built-in worker cannot name its queues beforehand. Every queue on which work
-//! is announced stands here until a claim finds it empty. A name that arrives while a claim is under way stays: it has a
-//! newer epoch than the one that the claim remembers. When announcements were missed, the store is asked for the queues.
+//! A simulated job may be in any queue, so the built-in worker does not know its queues beforehand.
+//! Every announced queue is listed here until a claim finds it empty. A queue announced during a
+//! claim stays: its epoch is newer than the claim's. If announcements were missed, the store is
+//! queried for the queues.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -15,17 +17,18 @@ use forgerun_core::limits;
 use forgerun_core::state::{Cause, State};
 use tokio::sync::{Notify, broadcast};
 
-/// Queues that are remembered. Their names come from clients, so there must be an end to them; when it is full, the rest
-/// is read from the store once there is room.
+/// Queues that are listed. Their names come from clients, so they are bounded; when the list is
+/// full, the rest is read from the store once there is room.
 const QUEUES_MAX: usize = 1024;
 
-/// Idle worker loops woken per announcement; as for other workers, all of them at once would mostly find nothing.
+/// Idle loops woken per announcement; all at once would mostly find nothing.
 const WOKEN_AT_ONCE: usize = 64;
 
-/// Idle worker loops woken by one that left work behind.
+/// Idle loops woken by one that left jobs behind.
 const WOKEN_BY_LEFTOVERS: usize = 2;
 
-/// Lists of jobs called off that a worker loop may be behind. One that misses more asks about every job it has.
+/// Lists of cancelled jobs that a loop may be behind. A loop that misses more checks every job it
+/// has.
 const CALLED_OFF_MAX: usize = 256;
 
 #[derive(Clone)]
@@ -40,30 +43,29 @@ struct SharedHints {
 }
 
 struct HintState {
-    /// The queues that may have work, and when work was last announced there.
+    /// Queues that may have work, and the epoch of their last announcement.
     queues: BTreeMap<Name, u64>,
-    /// Counts announcements.
     epoch: u64,
-    /// Queues may have work that do not stand here: the store knows.
+    /// Further queues may have work: the store must be queried.
     missed: bool,
-    /// A claim was stopped by the bound on active jobs, and none has ended since.
+    /// A claim was stopped by the bound on active jobs, and no job has ended since.
     capped: bool,
     /// The epoch in which a held job last ended.
     cap_epoch: u64,
 }
 
-/// Where there was work to expect when somebody looked.
+/// Queues to search, as of one moment.
 pub(super) struct HintedQueues {
-    /// Where to look for work, in order; never empty.
+    /// In the order of the search; never empty.
     pub(super) queues: Vec<Name>,
-    /// A queue whose newest announcement is later than this has news.
+    /// A queue with a later announcement has new work.
     epoch: u64,
     cap_epoch: u64,
 }
 
 impl Default for QueueHints {
     fn default() -> Self {
-        // Missed from the start: what waits in the store was announced to somebody else.
+        // Missed from the start: jobs in the store were announced before.
         let state =
             HintState { queues: BTreeMap::new(), epoch: 0, missed: true, capped: false, cap_epoch: 0 };
         let called_off = broadcast::Sender::new(CALLED_OFF_MAX);
@@ -75,22 +77,22 @@ impl Default for QueueHints {
 
 impl QueueHints {
     fn state(&self) -> MutexGuard<'_, HintState> {
-        // Nothing in here can panic half-way through a change.
+        // Nothing in here can panic halfway through a change.
         self.inner.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     fn wake(&self, n: usize) {
-        // One more than there are waiting is kept for the next, and costs it a look.
+        // One permit more than there are waiters is kept for the next, and costs it a check.
         (0..n).for_each(|_| self.inner.announced.notify_one());
     }
 
-    /// Work is announced on these shelves; those of other lanes do not matter here.
+    /// Announces jobs on these shelves; those of other lanes are ignored.
     pub(crate) fn announce<'a>(&self, shelves: impl IntoIterator<Item = &'a Shelf>) {
         let built_in = |shelf: &&Shelf| shelf.lane == Lane::BuiltIn;
         self.announce_queues(shelves.into_iter().filter(built_in).map(|shelf| &shelf.name));
     }
 
-    /// Work is announced in these queues.
+    /// Announces jobs in these queues.
     pub(super) fn announce_queues<'a>(&self, queues: impl IntoIterator<Item = &'a Name>) {
         let mut state = self.state();
         let before = state.epoch;
@@ -102,7 +104,7 @@ impl QueueHints {
         }
     }
 
-    /// There may be work anywhere.
+    /// Announces that there may be jobs anywhere.
     pub(crate) fn announce_anywhere(&self) {
         let mut state = self.state();
         state.missed = true;
@@ -111,14 +113,14 @@ impl QueueHints {
         self.wake(WOKEN_AT_ONCE);
     }
 
-    /// A job that a worker held has ended.
+    /// Announces that a held job has ended.
     pub(crate) fn announce_room(&self) {
         if self.state().make_room() {
             self.wake(WOKEN_AT_ONCE);
         }
     }
 
-    /// Tells the worker loops which of these events ended or moved a job that somebody held without the holder's doing.
+    /// Informs the loops of held jobs that these events ended or moved without their holder.
     pub(crate) fn call_off(&self, entries: &[JournalEntry]) {
         if self.inner.called_off.receiver_count() == 0 {
             return;
@@ -126,25 +128,26 @@ impl QueueHints {
         let events = entries.iter().filter_map(JournalEntry::job_event);
         let jobs: Vec<JobId> = events.filter(|(_, event)| is_call_off(event)).map(|(job, _)| job).collect();
         if !jobs.is_empty() {
-            // The last worker loop may just have gone.
+            // The last loop may just have ended.
             let _ = self.inner.called_off.send(jobs.into());
         }
     }
 
-    /// Hears of jobs called off from now on.
+    /// Subscribes to jobs that are taken from their holder.
     pub(super) fn called_off(&self) -> broadcast::Receiver<Arc<[JobId]>> {
         self.inner.called_off.subscribe()
     }
 
-    /// Whether the store must be asked for queues. Says so to one who asks; that one reads them, or calls
-    /// [`Self::announce_anywhere`] again. While many queues are known there is work enough without.
+    /// Whether the store must be queried for queues. Returns true to one caller only; that one
+    /// queries it, or calls [`Self::announce_anywhere`] again. While many queues are listed there
+    /// is work enough.
     pub(super) fn take_missed(&self) -> bool {
         let mut state = self.state();
         state.queues.len() <= QUEUES_MAX / 2 && std::mem::take(&mut state.missed)
     }
 
-    /// Where there may be work, if anywhere: as many queues as one claim may name, those after `last` first, so that each
-    /// has its turn to be first.
+    /// Queues to search, if any: as many as one claim may name, those after `last` first, so that
+    /// each is first in turn.
     pub(super) fn look(&self, last: Option<&Name>) -> Option<HintedQueues> {
         let state = self.state();
         if state.queues.is_empty() || state.capped {
@@ -159,7 +162,7 @@ impl QueueHints {
         Some(HintedQueues { queues, epoch: state.epoch, cap_epoch: state.cap_epoch })
     }
 
-    /// The claim that followed `look` left nothing behind in any of its queues.
+    /// The claim after `look` left no job in its queues.
     pub(super) fn found_nothing_left(&self, look: &HintedQueues) {
         let mut state = self.state();
         for queue in &look.queues {
@@ -169,20 +172,20 @@ impl QueueHints {
         }
     }
 
-    /// The claim that followed `look` left work behind: others should look too.
+    /// The claim after `look` left jobs behind: other loops should check too.
     pub(super) fn found_more(&self) {
         self.wake(WOKEN_BY_LEFTOVERS);
     }
 
-    /// The claim that followed `look` was stopped by the bound on active jobs.
+    /// The claim after `look` was stopped by the bound on active jobs.
     pub(super) fn found_cap(&self, look: &HintedQueues) {
         let mut state = self.state();
-        // The claim held jobs that another one, at the same time, may have passed over and reported as none: they are there.
+        // The claim locked jobs that a concurrent one may have skipped and reported as missing.
         look.queues.iter().for_each(|queue| state.announce(queue));
         state.capped = state.cap_epoch == look.cap_epoch;
     }
 
-    /// Ready once there may be work. Safe to drop: a wake-up that came first goes to the next who waits.
+    /// Resolves when there may be work. Cancel-safe: an earlier wakeup goes to the next waiter.
     pub(super) async fn announced(&self) {
         self.inner.announced.notified().await;
     }
@@ -207,7 +210,8 @@ impl HintState {
     }
 }
 
-/// A holder learns what became of its own reports from their answers; here is the rest.
+/// A holder learns the effect of its own reports from their answers; this is about all other
+/// events.
 fn is_call_off(event: &Event) -> bool {
     match event.kind {
         EventKind::Moved { from: Some(from), to, cause, .. } if from.is_active() => {

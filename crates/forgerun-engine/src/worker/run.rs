@@ -1,11 +1,11 @@
-//! One attempt in hand: what is to be reported when, and what an answer means. No clock, no waiting.
+//! One running attempt: its due reports, and the meaning of answers. No clock, no waiting.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Conclude, Extend, Fail, Held, Holder, Note, Output, Succeed, WorkError};
+use forgerun_core::command::{Conclude, Extend, Fail, HeldJob, LeaseProof, Note, Output, Succeed, WorkError};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
 use forgerun_core::time::Time;
@@ -16,22 +16,21 @@ use super::batch::{self, BatchItems};
 use super::output::output;
 use super::plan::{PlannedEnd, plan};
 use super::{Compose, WorkerOptions};
-use crate::{Error, KeepError};
+use crate::{Error, IntakeError};
 
-/// Signs of life come at least this far apart, however short the lease.
+/// Minimum interval of lease extensions, however short the lease.
 const BEAT_MIN: Duration = Duration::from_millis(10);
 
-/// Signs of life per lease, at least: so one that is late costs nothing.
+/// Extensions per lease, at least: so a late one costs nothing.
 const BEATS_PER_LEASE: u32 = 3;
 
-/// An attempt in hand.
 pub(super) struct Run {
     job: Job,
     compose: Compose,
-    held: Held,
+    held: HeldJob,
     marks: VecDeque<(Time, Note, bool)>,
     fate: PlannedEnd,
-    /// The result, once it is kept.
+    /// The result, once it is stored.
     output: Option<Arc<Output>>,
     ends_at: Time,
     beat_at: Time,
@@ -39,36 +38,34 @@ pub(super) struct Run {
     lease_until: Time,
 }
 
-/// What was reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunReport {
-    /// A sign of life, and whether with the first of the marks.
-    Sign { with_mark: bool },
-    /// The end.
+    /// A lease extension, and whether it carries the first of the planned reports.
+    Sign {
+        with_mark: bool,
+    },
     End,
 }
 
-/// What an answer means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReportAnswer {
-    /// The attempt goes on.
     GoesOn,
-    /// The attempt goes on, but the report did not arrive: the store is in trouble.
+    /// The attempt goes on, but the report failed: the store has an error.
     NotHeard,
-    /// There is nothing more to do for it.
+    /// The attempt is over for this worker.
     Over,
 }
 
 impl Run {
-    /// The attempt that a claim has just begun.
+    /// The attempt of a job that was just claimed.
     pub(super) fn new(job: &Job, parts: Option<BatchItems>, options: &WorkerOptions, now: Time) -> Run {
         let plan = match parts {
             Some(parts) => batch::plan(job, parts, options),
             None => plan(&job.head, job.attempt, options.max_runtime, options.time_scale),
         };
         let began_at = job.started_at.unwrap_or(now);
-        // The events of one transaction are told apart by microseconds, so the start may lie ahead of the clock; work of
-        // no length does not wait for it.
+        // The events of one transaction differ by microseconds, so the start may be ahead of the
+        // clock; work without duration does not wait for it.
         let ends_at = if plan.length.is_zero() { now } else { began_at + plan.length };
         let (lease_until, length) =
             job.lease.as_ref().map_or((now, options.lease), |lease| (lease.until, lease.length));
@@ -76,7 +73,7 @@ impl Run {
         Run {
             job: job.clone(),
             compose: options.compose,
-            held: Held { job: job.id, holder: Holder::Token(job.fence), client: None },
+            held: HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None },
             marks: plan
                 .marks
                 .into_iter()
@@ -95,16 +92,16 @@ impl Run {
         self.held.job
     }
 
-    /// When there is something to report next.
+    /// When the next report is due.
     pub(super) fn next_at(&self) -> Time {
         let mark_at = self.marks.front().map_or(Time::MAX, |(at, ..)| *at);
         self.ends_at.min(self.beat_at).min(mark_at)
     }
 
-    /// What there is to report now.
+    /// The report that is due now.
     pub(super) fn report(&mut self, now: Time) -> Option<(RunReport, Command)> {
         let is_over = self.ends_at <= now;
-        // Of several marks whose time has come only the last is said, unless an earlier one is needed.
+        // Of several due progress reports only the last is sent, unless an earlier one is required.
         while let Some((_, _, needed)) = self.marks.front() {
             let overtaken = is_over || self.marks.get(1).is_some_and(|(at, ..)| *at <= now);
             if *needed || !overtaken {
@@ -119,7 +116,7 @@ impl Run {
         }
     }
 
-    /// The result, if the attempt is over and its result is not kept yet.
+    /// The result, if the attempt is over and its result is not stored yet.
     pub(super) fn result_to_keep(&self, now: Time) -> Option<Output> {
         match self.fate {
             PlannedEnd::Success { kind, payload_kb } if self.ends_at <= now && self.output.is_none() => {
@@ -133,23 +130,23 @@ impl Run {
         }
     }
 
-    /// Takes note of what became of the result. A job never succeeds without it.
-    pub(super) fn kept(&mut self, kept: Result<Output, KeepError>, now: Time) -> ReportAnswer {
+    /// Processes the storing of the result. A job never succeeds without it.
+    pub(super) fn kept(&mut self, kept: Result<Output, IntakeError>, now: Time) -> ReportAnswer {
         match kept {
             Ok(output) => self.output = Some(Arc::new(output)),
-            Err(error @ KeepError::TooLarge { .. }) => {
+            Err(error @ IntakeError::TooLarge { .. }) => {
                 let error = WorkError::new(Kind::ReportFailed, &error.to_string());
                 self.fate = PlannedEnd::Failure(WorkError { retryable: Some(false), ..error });
             }
-            Err(KeepError::Store(error)) if matches!(error.fault, Fault::Full | Fault::Rejected) => {
+            Err(IntakeError::Store(error)) if matches!(error.fault, Fault::Full | Fault::Rejected) => {
                 let error = WorkError::new(Kind::ReportFailed, "the store has no room for the result");
                 self.fate = PlannedEnd::Failure(error);
             }
-            Err(KeepError::Store(_) | KeepError::Broken) if now < self.lease_until => {
+            Err(IntakeError::Store(_) | IntakeError::Broken) if now < self.lease_until => {
                 return ReportAnswer::NotHeard;
             }
-            // Whoever sees to leases has the job now.
-            Err(KeepError::Store(_) | KeepError::Broken) => return ReportAnswer::Over,
+            // The lease is over: another worker may have the job.
+            Err(IntakeError::Store(_) | IntakeError::Broken) => return ReportAnswer::Over,
         }
         ReportAnswer::GoesOn
     }
@@ -169,7 +166,7 @@ impl Run {
         }
     }
 
-    /// Takes note of the answer to a report.
+    /// Processes the answer to a report.
     pub(super) fn settle(
         &mut self,
         step: RunReport,
@@ -185,13 +182,13 @@ impl Run {
                 self.signed(with_mark, now);
                 ReportAnswer::GoesOn
             }
-            // Cancelled, timed out, forgotten, or somebody else's by now.
+            // Cancelled, timed out, deleted, or claimed by another worker.
             (Err(Error::Refused(_) | Error::Stopped), _) => ReportAnswer::Over,
             (Err(Error::Store(error)), step) if error.fault == Fault::Rejected => {
                 self.settle_rejected(step, now)
             }
             (Err(Error::Overloaded | Error::Store(_)), _) if now < self.lease_until => ReportAnswer::NotHeard,
-            // Whoever sees to leases has the job now.
+            // The lease is over: another worker may have the job.
             (Err(Error::Overloaded | Error::Store(_)), _) => ReportAnswer::Over,
         }
     }
@@ -203,7 +200,7 @@ impl Run {
         }
     }
 
-    /// The store will never take it, so it is no use to try again.
+    /// The store will never accept it, so a retry is pointless.
     fn settle_rejected(&mut self, step: RunReport, now: Time) -> ReportAnswer {
         match (step, &self.fate) {
             (RunReport::Sign { with_mark }, _) => {
@@ -219,18 +216,18 @@ impl Run {
         }
     }
 
-    /// Gives a sign of life at the next opportunity, to hear whether the job is still wanted.
+    /// Extends the lease as soon as possible, to find out whether the job still is held.
     pub(super) fn ask(&mut self, now: Time) {
         self.beat_at = now;
     }
 
-    /// Does nothing but give the job back.
+    /// Turns the run into a hand-back.
     pub(super) fn handed_back(mut self, now: Time) -> Run {
         self.give_up_unless_over_by(Time::ZERO, now);
         self
     }
 
-    /// Breaks off what would end after `latest`.
+    /// Hands the job back if it would end after `latest`.
     pub(super) fn give_up_unless_over_by(&mut self, latest: Time, now: Time) {
         if self.ends_at > latest {
             self.marks.clear();
@@ -239,7 +236,7 @@ impl Run {
         }
     }
 
-    /// The clock was set back: the attempt does not take longer for it.
+    /// The clock was set back: moves the plan, so that the attempt does not take longer.
     pub(super) fn shift_back(&mut self, span: Duration) {
         self.ends_at = self.ends_at - span;
         self.beat_at = self.beat_at - span;

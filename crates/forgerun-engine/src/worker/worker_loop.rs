@@ -1,7 +1,7 @@
-//! One of the workers: a loop with slots. A round reports what there is to report, and claims for the slots that are free where it knows of
-//! work; all of it goes to the committer at once. Where it knows of none, a claim for these slots stands with the line of waiting workers,
-//! and the batch that brings work takes it along. Between two rounds the loop sleeps until the next moment of one of its runs, or until it is
-//! woken or given work.
+//! One loop of the built-in worker, with slots. Each round sends all due reports, and a claim for
+//! the free slots if there is known work, to the committer at once. Without known work it places a
+//! standing claim for these slots, which the batch with new jobs executes. Between two rounds the
+//! loop sleeps until the next due report, or until it is woken or gets jobs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,15 +23,15 @@ use super::queue_hints::{HintedQueues, QueueHints};
 use super::run::{ReportAnswer, Run, RunReport};
 use super::{Gauges, WorkerOptions};
 use crate::wakeups::StandingClaim;
-use crate::{Engine, Error, KeepError};
+use crate::{Engine, Error, IntakeError};
 
-/// When the worker stops, what ends within this time is finished: a hand-back would cost another the whole work again.
+/// On stop, work that ends within this time is finished: a hand-back would repeat all of it.
 const FINISH_WITHIN: Duration = Duration::from_secs(1);
 
-/// How long a stopping worker tries to report to a store that fails. The leases see to the rest.
+/// How long a stopping worker tries to report to a failing store. The leases return the rest.
 const STOP_MAX: Duration = Duration::from_secs(5);
 
-/// The first wait after a store failed, and the longest: short against any lease.
+/// The first and the longest wait after a store error: short against any lease.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
@@ -45,28 +45,28 @@ pub(super) struct WorkerLoop {
     stop: CancellationToken,
     engine_stop: CancellationToken,
     runs: Vec<Run>,
-    /// A claim for slots that are free, and how many.
+    /// A standing claim, and its number of slots.
     standing: Option<(StandingClaim, usize)>,
-    /// The queue that was first in the last claim.
+    /// The first queue of the last claim.
     last_queue: Option<Name>,
-    /// Whether a claim may go with the reports that make room for it: only where the store decides them in this order.
+    /// Whether a claim may accompany the reports that make room for it: only if the store decides
+    /// them in this order.
     claims_with_ends: bool,
-    /// Nothing is sent before this; the store is in trouble.
+    /// Nothing is sent before this, because of a store error.
     pause_until: Time,
-    /// The next pause.
     pause: Duration,
-    /// Set once the worker stops: when to give up on a store that fails.
+    /// Set once the worker stops: when to give up on a failing store.
     stop_by: Option<Time>,
     last_now: Time,
 }
 
-/// What goes to the committer at once.
+/// Commands sent to the committer at once.
 #[derive(Default)]
 struct CommandRound {
     commands: Vec<Command>,
-    /// Whose report each command is, by place in `runs`, in ascending order.
+    /// The run of each command, by position in `runs`, ascending.
     reports: Vec<(usize, RunReport)>,
-    /// Present if the last command is a claim.
+    /// Set if the last command is a claim.
     look: Option<HintedQueues>,
 }
 
@@ -78,7 +78,7 @@ impl WorkerLoop {
         number: usize,
         stop: CancellationToken,
     ) -> WorkerLoop {
-        // A node name that leaves no room for a number is a name all the same.
+        // A node name that leaves no room for a number is used unchanged.
         let name = Name::new(&format!("{}-{number}", options.node)).unwrap_or_else(|| options.node.clone());
         let queue_hints = engine.queue_hints();
         WorkerLoop {
@@ -101,11 +101,11 @@ impl WorkerLoop {
         }
     }
 
-    /// Works until told to stop. Being cut off anywhere is safe: what it holds comes back when its lease ends.
+    /// Runs until stopped. Cancel-safe: its jobs come back when their leases end.
     pub(super) async fn work(mut self) {
         loop {
             let now = self.now();
-            self.hear(now);
+            self.receive_reports(now);
             if let Some((claim, _)) = &mut self.standing
                 && let Some(answer) = claim.try_answer()
             {
@@ -131,10 +131,11 @@ impl WorkerLoop {
                 self.carry_out(round).await;
             }
         }
-        self.let_go(self.runs.len());
+        self.release_places(self.runs.len());
     }
 
-    /// The moment now. A clock that was set back takes the runs along, so that their work does not take longer.
+    /// The current time. If the clock was set back, the runs are moved, so that their work does not
+    /// take longer.
     fn now(&mut self) -> Time {
         let now = self.engine.now();
         let back = self.last_now.since(now);
@@ -147,8 +148,8 @@ impl WorkerLoop {
         now
     }
 
-    /// Hears what was said meanwhile. Not left to [`Self::wait`]: a busy loop never waits.
-    fn hear(&mut self, now: Time) {
+    /// Processes pending messages. Not left to [`Self::wait`]: a busy loop never waits.
+    fn receive_reports(&mut self, now: Time) {
         loop {
             match self.called_off.try_recv() {
                 Ok(jobs) => self.ask_about(&jobs, now),
@@ -164,7 +165,8 @@ impl WorkerLoop {
         }
     }
 
-    /// Takes back the claim that stands, and gives how many slots it keeps nevertheless, because a batch has it.
+    /// Withdraws the standing claim; returns the number of slots that stay reserved, because a
+    /// batch has taken it.
     fn withdraw(&mut self) -> usize {
         if let Some((claim, n_slots)) = &mut self.standing
             && !claim.withdraw()
@@ -175,7 +177,7 @@ impl WorkerLoop {
         0
     }
 
-    /// Lets a claim stand for the slots that neither runs nor the claim of this round take.
+    /// Places a standing claim for the slots that neither the runs nor this round's claim use.
     fn stand(&mut self, round: &CommandRound) {
         let n_free = if round.look.is_some() { 0 } else { self.n_free(0) };
         let is_up_to_date = self.standing.as_ref().map_or(0, |(_, n_slots)| *n_slots) == n_free;
@@ -185,7 +187,8 @@ impl WorkerLoop {
         }
     }
 
-    /// Being called off is only a hint, perhaps about an earlier attempt: the answer to a sign of life decides.
+    /// A cancellation is only a hint, perhaps about an earlier attempt: the answer to a lease
+    /// extension decides.
     fn ask_about(&mut self, jobs: &[JobId], now: Time) {
         self.runs.iter_mut().filter(|run| jobs.contains(&run.job())).for_each(|run| run.ask(now));
     }
@@ -198,12 +201,12 @@ impl WorkerLoop {
         self.options.concurrency.saturating_sub(n_busy).min(limits::CLAIM_JOBS_MAX)
     }
 
-    /// Asks the store for queues with work, if the hints do not name them.
+    /// Queries the store for queues with work, if the hints are incomplete.
     async fn learn_queues(&mut self, now: Time) {
         if self.n_free(0) == 0 || !self.queue_hints.take_missed() {
             return;
         }
-        // Cut off here, the hints would stay incomplete.
+        // If cancelled here, the hints stay incomplete.
         let unread = QueueReadDuty(Some(self.queue_hints.clone()));
         match self.engine.store().queues().await {
             Ok(queues) => {
@@ -220,7 +223,8 @@ impl WorkerLoop {
         }
     }
 
-    /// Keeps the results of attempts that are over, before their end is reported. Whether the store took them all.
+    /// Stores the results of finished attempts before their end is reported. Returns whether all
+    /// were stored.
     async fn keep_results(&mut self, now: Time) -> bool {
         let mut place = 0;
         while let Some(run) = self.runs.get_mut(place) {
@@ -228,7 +232,7 @@ impl WorkerLoop {
                 place += 1;
                 continue;
             };
-            let kept = keep(&self.engine, output).await;
+            let kept = store_output(&self.engine, output).await;
             let trouble = kept.as_ref().err().map(ToString::to_string).unwrap_or_default();
             match run.kept(kept, self.engine.now()) {
                 ReportAnswer::GoesOn => {}
@@ -239,7 +243,7 @@ impl WorkerLoop {
                 }
                 ReportAnswer::NotHeard | ReportAnswer::Over => {
                     self.runs.swap_remove(place);
-                    self.let_go(1);
+                    self.release_places(1);
                 }
             }
         }
@@ -289,7 +293,7 @@ impl WorkerLoop {
         let claimed = round.look.and_then(|look| Some((look, answers.pop()?)));
         let now = self.now();
         let mut trouble = None;
-        // From the last to the first, so that removing one does not move those to come.
+        // Backwards, so that a removal does not shift the remaining positions.
         for ((place, step), answer) in round.reports.into_iter().zip(answers).rev() {
             let error = answer.as_ref().err().cloned();
             if let (RunReport::Sign { .. }, Ok(_)) = (step, &answer) {
@@ -300,7 +304,7 @@ impl WorkerLoop {
                 ReportAnswer::NotHeard if self.stop_by.is_none_or(|stop_by| now < stop_by) => trouble = error,
                 ReportAnswer::NotHeard | ReportAnswer::Over => {
                     self.runs.swap_remove(place);
-                    self.let_go(1);
+                    self.release_places(1);
                 }
             }
         }
@@ -329,7 +333,8 @@ impl WorkerLoop {
         }
     }
 
-    /// Takes what a batch gave for the claim that stood. What it left, the commit has announced; where it failed, nothing was brought.
+    /// Receives the jobs of the standing claim. The commit has announced those left; after an error
+    /// there are none.
     async fn receive(&mut self, answer: Result<Answer, Error>, now: Time) {
         self.standing = None;
         if let Ok(Answer::Claimed { jobs, .. }) = answer {
@@ -367,11 +372,11 @@ impl WorkerLoop {
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
 
-    fn let_go(&self, n: usize) {
+    fn release_places(&self, n: usize) {
         self.gauges.busy.fetch_sub(n, Ordering::Relaxed);
     }
 
-    /// Returns when there may be something to do. Safe to drop anywhere.
+    /// Returns when there may be something to do. Cancel-safe.
     async fn wait(&mut self, now: Time) {
         let paused = now < self.pause_until;
         let until = if paused { Some(self.pause_until) } else { self.runs.iter().map(Run::next_at).min() };
@@ -405,12 +410,12 @@ impl WorkerLoop {
     }
 }
 
-/// Keeps what an attempt left: in hand if it is small, otherwise beside the rows.
-async fn keep(engine: &Engine, output: Output) -> Result<Output, KeepError> {
+/// Stores an output: a small one stays in memory, a large one becomes a blob.
+async fn store_output(engine: &Engine, output: Output) -> Result<Output, IntakeError> {
     let Output { media_type, file_name, content } = output;
     match content {
         Content::Inline(bytes) => {
-            let mut intake = engine.keep(media_type, file_name);
+            let mut intake = engine.begin_result(media_type, file_name);
             intake.write(bytes.into()).await?;
             intake.finish().await
         }
@@ -418,7 +423,7 @@ async fn keep(engine: &Engine, output: Output) -> Result<Output, KeepError> {
     }
 }
 
-/// The duty to read the queues: whoever does not get round to it gives it back.
+/// The duty to query the queues: returned if it is dropped unfulfilled.
 struct QueueReadDuty(Option<QueueHints>);
 
 impl QueueReadDuty {

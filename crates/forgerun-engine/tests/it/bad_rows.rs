@@ -1,10 +1,11 @@
-//! Rows that nobody can use: each is set aside, an operator can see it, and everything else goes on.
+//! Rows that nobody can use: each is set aside, an operator can see it, and everything else goes
+//! on.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use forgerun_core::command::{
-    Beat, Claim, DeliveryCommand, PutSchedule, ScheduleCommand, Take, WorkerCommand,
+    Claim, DeliveryClaim, DeliveryCommand, Heartbeat, PutSchedule, ScheduleCommand, WorkerCommand,
 };
 use forgerun_core::job::Head;
 use forgerun_core::queue::Owner;
@@ -114,7 +115,7 @@ async fn a_delivery_that_the_store_rejects_is_set_aside_and_the_next_of_its_chai
         world.submit_with("a", |head| head.callback = Some("http://receiver/".into())).await;
     }
     let take = |limit| {
-        let take = Take { limit, lease: SECOND, closed: Default::default() };
+        let take = DeliveryClaim { limit, lease: SECOND, closed: Default::default() };
         world.engine.run(Command::Delivery(DeliveryCommand::Take(take)))
     };
     let first = |answer| match answer {
@@ -148,8 +149,8 @@ async fn a_tick_that_always_fails_keeps_no_lost_worker_from_being_noticed() {
     let ticked = world.claim_now("ticks").await.remove(0);
     world.store.reject(RowId::Job(ticked.id));
     let worker = WorkerId { owner: Owner::client(client()), name: name("worker") };
-    let beat = Beat { worker, state: None, facts: Default::default(), jobs: Vec::new(), lease: None };
-    world.engine.run(Command::Worker(WorkerCommand::Beat(beat))).await.unwrap();
+    let beat = Heartbeat { worker, state: None, facts: Default::default(), jobs: Vec::new(), lease: None };
+    world.engine.run(Command::Worker(WorkerCommand::Heartbeat(beat))).await.unwrap();
     world.submit("a").await;
     let lost = world.engine.claim(Claim { lease: Some(HOUR), ..claim(&["a"]) }, Duration::ZERO).await;
     let lost = lost.unwrap().remove(0);

@@ -93,7 +93,8 @@ async fn a_batch_is_full_by_weight_and_the_rest_waits_in_order() {
     let answers = world.engine.submit_each(submits.into()).await;
     assert!(answers.iter().all(Result::is_ok), "{answers:?}");
     let sizes: Vec<usize> = world.store.written().iter().map(|written| written.n_answers).collect();
-    // Three jobs, and three more would be too many; nine are a transaction of their own, and so are four pages of bytes.
+    // Three jobs, and three more would be too many; nine are a transaction of their own, and so are
+    // four pages of bytes.
     assert_eq!(sizes, [1, 2, 1, 1, 1, 1]);
 }
 

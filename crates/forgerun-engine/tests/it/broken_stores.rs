@@ -58,7 +58,8 @@ async fn one_rejected_command_fails_alone_and_costs_a_few_transactions() {
         async move {
             let mut new = new_job(&engine, "a", |_| {});
             if n == 41 {
-                // An id that is taken, drawn by the server itself: nobody checks, the store rejects it.
+                // An id that is taken, drawn by the server itself: nobody checks, the store rejects
+                // it.
                 new.id = taken;
             }
             fault(submit(&engine, new).await)

@@ -80,7 +80,8 @@ async fn a_node_that_missed_news_looks_everywhere() {
     let worker = tokio::spawn(async move { engine.claim(claim(&["a"]), HOUR).await.unwrap() });
     here.settle().await;
     let before = here.engine.now();
-    // More announcements in one go than the channel holds: the listener learns only that it missed some.
+    // More announcements in one go than the channel holds: the listener learns only that it missed
+    // some.
     let store: Arc<dyn Store> = here.store.clone();
     for n in 0..2000 {
         let queue = if n == 0 { "a" } else { "b" };

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use forgerun_core::Command;
-use forgerun_core::command::{Held, Holder};
+use forgerun_core::command::{HeldJob, LeaseProof};
 use forgerun_core::job::Job;
 use forgerun_core::state::State;
 use forgerun_engine::{Error, Options};
@@ -60,8 +60,8 @@ async fn a_job_that_is_handed_back_waits_for_a_place() {
     let fence = world.claim_now("a").await[0].fence;
     world.store.block();
     let _waiting = full(&world).await;
-    let held = Held { job: id, holder: Holder::Token(fence), client: None };
-    world.engine.see_to(Command::HandBack(held));
+    let held = HeldJob { job: id, proof: LeaseProof::Token(fence), client: None };
+    world.engine.enqueue(Command::HandBack(held));
     world.settle().await;
     world.store.release();
     world.settle().await;

@@ -1,4 +1,5 @@
-//! The same with threads: what happens between a look and a wait happens here for real, many times over.
+//! The same with threads: what happens between a look and a wait happens here for real, many times
+//! over.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! A new engine on what a dead one left: nothing acknowledged is lost, and nothing has to be repaired.
+//! A new engine on what a dead one left: nothing acknowledged is lost, and nothing has to be
+//! repaired.
 
 use std::time::Duration;
 

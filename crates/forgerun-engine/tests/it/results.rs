@@ -1,23 +1,24 @@
-//! Results: taken in by parts, small ones with the report, large ones beside the rows, gone at their time.
+//! Results: taken in by parts, small ones with the report, large ones beside the rows, gone at
+//! their time.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{Content, Output, Succeed};
-use forgerun_core::job::{Job, Keep};
+use forgerun_core::job::{Job, ResultRetention};
 use forgerun_core::state::State;
 use forgerun_core::work::{Definition, WorkKind};
 use forgerun_core::{Command, limits};
-use forgerun_engine::{BuiltInWorker, KeepError, Options, WorkerOptions};
+use forgerun_engine::{BuiltInWorker, IntakeError, Options, WorkerOptions};
 use forgerun_store::{Fault, Store};
 use sha2::{Digest, Sha256};
 
 use crate::support::{HOUR, SECOND, World, held};
 
 /// So many bytes, handed in by parts.
-async fn kept(world: &World, size: usize, part: usize) -> Result<Output, KeepError> {
-    let mut intake = world.engine.keep("application/pdf", Some("a.pdf".into()));
+async fn kept(world: &World, size: usize, part: usize) -> Result<Output, IntakeError> {
+    let mut intake = world.engine.begin_result("application/pdf", Some("a.pdf".into()));
     let mut rest = bytes(size);
     while !rest.is_empty() {
         intake.write(rest.split_to(part.min(rest.len()))).await?;
@@ -59,13 +60,13 @@ async fn a_result_travels_with_the_report_up_to_the_bound_and_lies_beside_the_ro
 async fn a_result_that_is_too_large_is_refused_as_soon_as_it_shows() {
     let world = World::with(Options { result_bytes_max: 100_000, ..Options::default() });
     assert!(kept(&world, 100_000, 30_000).await.is_ok());
-    let mut intake = world.engine.keep("text/plain", None);
+    let mut intake = world.engine.begin_result("text/plain", None);
     intake.write(bytes(90_000)).await.unwrap();
     let refused = intake.write(bytes(10_001)).await;
-    assert!(matches!(refused, Err(KeepError::TooLarge { max: 100_000 })), "{refused:?}");
+    assert!(matches!(refused, Err(IntakeError::TooLarge { max: 100_000 })), "{refused:?}");
     let after = intake.write(bytes(1)).await;
-    assert!(matches!(after, Err(KeepError::Broken)), "{after:?}");
-    assert!(matches!(intake.finish().await, Err(KeepError::Broken)));
+    assert!(matches!(after, Err(IntakeError::Broken)), "{after:?}");
+    assert!(matches!(intake.finish().await, Err(IntakeError::Broken)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -73,7 +74,7 @@ async fn a_result_that_takes_hours_to_come_in_is_not_swept_away_under_its_worker
     let world = World::with(Options { sweep_every: 60 * SECOND, ..Options::default() });
     world.submit_with("a", |head| head.lease = Some(10 * HOUR)).await;
     let job = world.take("a").await;
-    let mut intake = world.engine.keep("text/plain", None);
+    let mut intake = world.engine.begin_result("text/plain", None);
     for _ in 0..10 {
         intake.write(bytes(100_000)).await.unwrap();
         world.pass(HOUR / 3).await;
@@ -95,8 +96,8 @@ async fn what_was_kept_and_never_reported_is_swept_after_an_hour() {
 #[tokio::test(start_paused = true)]
 async fn the_sweeper_removes_contents_at_their_time_and_leaves_what_is_known_of_them() {
     let world = World::new();
-    let keep = Keep { small: HOUR, medium: 2 * HOUR, large: HOUR };
-    world.submit_with("a", |head| head.keep = Some(keep)).await;
+    let keep = ResultRetention { small: HOUR, medium: 2 * HOUR, large: HOUR };
+    world.submit_with("a", |head| head.result_retention = Some(keep)).await;
     let job = world.take("a").await;
     let output = kept(&world, 100_000, 100_000).await.unwrap();
     let Content::Stored(blob) = output.content else { panic!() };

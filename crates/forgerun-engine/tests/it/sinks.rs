@@ -1,4 +1,5 @@
-//! Sinks, with a broker that does as it is told: what arrives, in which order, and what becomes of it when something breaks.
+//! Sinks, with a broker that does as it is told: what arrives, in which order, and what becomes of
+//! it when something breaks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! The end: what was accepted is written and answered, everybody goes home, nothing is left running.
+//! The end: what was accepted is written and answered, everybody goes home, nothing is left
+//! running.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +57,8 @@ async fn a_claim_that_is_told_to_stop_between_two_looks_returns_empty() {
     let mut worker = Box::pin(world.engine.claim(claim(&["a"]), HOUR));
     assert!(!is_ready(&mut worker).await);
     world.settle().await;
-    // Its first look has found nothing, but it does not know yet; there is work now, and it may not have it.
+    // Its first look has found nothing, but it does not know yet; there is work now, and it may not
+    // have it.
     world.submit("a").await;
     world.engine.stop().await;
     assert!(worker.await.unwrap().is_empty());

@@ -56,7 +56,8 @@ impl TestStore {
         TestStore::with(1, Semaphore::MAX_PERMITS)
     }
 
-    /// For several engines. Each hears its own news too, which hides a wake-up that got lost; so only where it must be.
+    /// For several engines. Each hears its own news too, which hides a wake-up that got lost; so
+    /// only where it must be.
     pub(crate) fn shared() -> TestStore {
         TestStore { silence: None, ..TestStore::new() }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forgerun_core::command::{
-    Claim, Held, Holder, NewJob, QueueChange, QueueCommand, Submit, Succeed, WorkerKind,
+    Claim, HeldJob, LeaseProof, NewJob, QueueChange, QueueCommand, Submit, Succeed, WorkerKind,
 };
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::item::ItemEnd;
@@ -214,7 +214,8 @@ pub(crate) fn simulated(head: &mut Head) {
     head.definition = Some(Definition::of(WorkKind::SuccessFast, 120_000));
 }
 
-/// Makes a job that is announced, and not handed out by the batch that brings it: a limit is looked at only once its job is stored.
+/// Makes a job that is announced, and not handed out by the batch that brings it: a limit is looked
+/// at only once its job is stored.
 pub(crate) fn announced(head: &mut Head) {
     head.limit = Some(Limit { key: name("roomy"), concurrency: Some(1000), rate: None });
 }
@@ -233,8 +234,8 @@ pub(crate) fn claim(queues: &[&str]) -> Claim {
     }
 }
 
-pub(crate) fn held(job: &Job) -> Held {
-    Held { job: job.id, holder: Holder::Token(job.fence), client: None }
+pub(crate) fn held(job: &Job) -> HeldJob {
+    HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None }
 }
 
 pub(crate) fn succeed(job: &Job) -> Command {

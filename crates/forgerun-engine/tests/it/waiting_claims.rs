@@ -146,7 +146,8 @@ async fn workers_woken_again_while_they_claim_leave_their_wake_up_to_the_next() 
     for worker in &mut workers {
         assert!(!is_ready(worker).await);
     }
-    // Their claims are decided now, but they do not know yet; the next job is announced to the same 64.
+    // Their claims are decided now, but they do not know yet; the next job is announced to the same
+    // 64.
     world.settle().await;
     let second = world.submit_with("a", announced).await;
     assert!(!is_ready(&mut last).await);

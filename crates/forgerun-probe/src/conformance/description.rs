@@ -1,6 +1,7 @@
-//! What has to be known of a server beforehand: where jobs are submitted, which bodies end how, who we are. A small TOML file.
+//! The description of a server: where jobs are submitted, which bodies lead to which end, how
+//! requests are authenticated. A small TOML file.
 //!
-//! Whatever the file leaves out is as ForgeRun has it.
+//! Omitted keys default to ForgeRun's values.
 
 use std::time::Duration;
 
@@ -9,59 +10,59 @@ use serde_json::{Value, json};
 
 use crate::duration;
 
-/// What is particular to a server.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Description {
-    /// How requests say who sends them.
+    /// Authentication of requests.
     pub auth: Auth,
-    /// Where and how jobs are submitted, by the async-operations pattern.
+    /// Submission by the async-operations pattern.
     pub operations: Operations,
-    /// How jobs are waited for.
+    /// How jobs are polled.
     pub poll: Poll,
-    /// Where Open Job Spec is served.
+    /// Open Job Spec.
     pub ojs: OjsSite,
 }
 
-/// How requests say who sends them.
+/// Authentication of requests.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Auth {
-    /// The header field.
     pub header: String,
-    /// Its value; `{key}` stands for the key.
+    /// Header value; `{key}` stands for the key.
     pub value: String,
 }
 
-/// Where and how jobs are submitted.
+/// Submission and control of jobs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Operations {
-    /// Where a job is submitted, by POST.
+    /// Path for submissions, by POST.
     pub submit: String,
-    /// Where a job is shown, with `{id}` for its id. Used for ids that do not exist; real jobs are found by `Location`.
+    /// Path of a job's status, with `{id}` for its id. Used for unknown ids; real jobs are found by
+    /// `Location`.
     pub status: String,
-    /// The body of a job that ends well.
+    /// Body of a job that succeeds.
     pub succeeds: Value,
-    /// The body of a job that is accepted and fails.
+    /// Body of a job that is accepted and fails.
     pub fails: Value,
-    /// The body of a job that takes a while; it is cancelled.
+    /// Body of a job that takes a while; it is cancelled.
     pub slow: Value,
-    /// A body that is refused.
+    /// Body that is refused.
     pub invalid: Value,
-    /// How a job is cancelled, as method and path with `{id}`; empty if it cannot be.
+    /// Method and path with `{id}` that cancel a job; empty if impossible.
     pub cancel: String,
-    /// How a job is made to be gone, as method and path with `{id}`; empty if it cannot be. Or the path of a job that is gone already, by GET.
+    /// Method and path with `{id}` that delete a job; empty if impossible. Or `GET` and the path of
+    /// a deleted job.
     pub gone: String,
-    /// The header field that makes a repetition harmless; empty if there is none.
+    /// Header of the idempotency key; empty if there is none.
     pub idempotency_header: String,
 }
 
-/// How jobs are waited for.
+/// How jobs are polled.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Poll {
-    /// How long to wait between two questions.
+    /// Interval.
     #[serde(deserialize_with = "duration::deserialize")]
     pub every: Duration,
     /// How long a job may take.
@@ -69,13 +70,12 @@ pub struct Poll {
     pub patience: Duration,
 }
 
-/// Where Open Job Spec is served.
+/// Open Job Spec.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OjsSite {
-    /// What its paths begin with.
+    /// Base path.
     pub base: String,
-    /// Where the manifest is.
     pub manifest: String,
 }
 
@@ -113,16 +113,16 @@ impl Default for OjsSite {
     }
 }
 
-/// Why a description cannot be read: line, column and reason.
+/// Why a description is invalid: line, column and reason.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct DescriptionError(String);
 
 impl Description {
-    /// Reads a description.
+    /// Parses a description.
     ///
     /// # Errors
-    /// If it is no TOML, or has keys or values that mean nothing; the message shows where.
+    /// If it is invalid TOML, or has unknown keys or values; the message has the position.
     pub fn parse(text: &str) -> Result<Description, DescriptionError> {
         toml::from_str(text).map_err(|error| DescriptionError(error.to_string().trim_end().to_owned()))
     }

@@ -1,16 +1,17 @@
-//! Contract `async-members`: failure reports have the members of draft-ratnawat-httpapi-async-problem-details-00.
+//! Contract `async-members`: failure reports have the members of
+//! draft-ratnawat-httpapi-async-problem-details-00.
 //!
-//! A job that fails and one that ends well are submitted and watched. The level says how far the reports go: none, Basic (any
-//! member), Full (`jobId`, `jobStatus` and `submittedAt`).
+//! Submits and follows a job that fails and one that succeeds. The level is how complete the
+//! reports are: none, Basic (any member), Full (`jobId`, `jobStatus` and `submittedAt`).
 
 use forgerun_problem::MEDIA_TYPE_JSON;
 use forgerun_problem::check::{Carrier, Finding, Level, inspect_on};
 use serde_json::Value;
 
-use super::Trouble;
-use super::exam::{Ask, Exam};
+use super::ConformanceError;
 use super::follow::{Followed, follow, is_under_way, submit};
 use super::rule::{Rule, must, should};
+use super::run::{Ask, ConformanceRun};
 use super::trace::Exchange;
 
 const ASSIGNED: Rule = must(
@@ -70,100 +71,104 @@ const PLAIN: Rule = should(
     "serve the status of a job that ended well as application/json",
 );
 
-pub(super) async fn judge(exam: &mut Exam) -> Result<Level, Trouble> {
-    let word = format!("conformance-{}", exam.random_word());
-    let job =
-        submit(exam, &exam.description.operations.fails.clone(), &[("X-Correlation-ID", &word)]).await?;
-    if !acceptance(exam, &job) {
+pub(super) async fn judge(run: &mut ConformanceRun) -> Result<Level, ConformanceError> {
+    let word = format!("conformance-{}", run.random_word());
+    let job = submit(run, &run.description.operations.fails.clone(), &[("X-Correlation-ID", &word)]).await?;
+    if !acceptance(run, &job) {
         return Ok(Level::None);
     }
-    let level = failure(exam, &job, &word).await?;
-    success(exam).await?;
+    let level = failure(run, &job, &word).await?;
+    success(run).await?;
     Ok(level)
 }
 
-/// Judges the answer to the submission. Returns whether there is a job to watch.
-fn acceptance(exam: &mut Exam, job: &Followed) -> bool {
+/// Checks the answer to the submission. Returns whether there is a job to follow.
+fn acceptance(run: &mut ConformanceRun, job: &Followed) -> bool {
     let accepted = &job.accepted;
     let has_id = !job.id.is_empty() || !accepted.header("location").is_empty();
-    if !exam.check(&ASSIGNED, accepted.status() == 202 && has_id, accepted) {
+    if !run.check(&ASSIGNED, accepted.status() == 202 && has_id, accepted) {
         return false;
     }
     let last = job.location.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     if !job.id.is_empty() {
-        exam.check(&SAME_ID, last == job.id, accepted);
+        run.check(&SAME_ID, last == job.id, accepted);
     }
-    exam.check(&LINK, accepted.header("link").contains("status"), accepted);
+    run.check(&LINK, accepted.header("link").contains("status"), accepted);
     true
 }
 
-async fn failure(exam: &mut Exam, job: &Followed, word: &str) -> Result<Level, Trouble> {
-    let answers = follow(exam, &job.location).await?;
+async fn failure(run: &mut ConformanceRun, job: &Followed, word: &str) -> Result<Level, ConformanceError> {
+    let answers = follow(run, &job.location).await?;
     for answer in answers.iter().filter(|answer| is_under_way(answer)) {
-        exam.findings(&UNDER_WAY, &of_members(answer), answer);
+        run.findings(&UNDER_WAY, &of_members(answer), answer);
     }
     let last = answers.last().expect("a job is asked for at least once");
-    if !exam.check(&ENDS, !is_under_way(last), last) {
+    if !run.check(&ENDS, !is_under_way(last), last) {
         return Ok(inspect_on(last.object(), Carrier::Report).level);
     }
-    let report = exam.send(Ask::get(&job.location).header("Accept", MEDIA_TYPE_JSON)).await?;
+    let report = run.send(Ask::get(&job.location).header("Accept", MEDIA_TYPE_JSON)).await?;
     let is_problem = report.answer.media_type() == MEDIA_TYPE_JSON;
-    exam.check(&SERVED_AS, is_problem, &report);
+    run.check(&SERVED_AS, is_problem, &report);
     let found = inspect_on(report.object(), Carrier::Report);
     let findings = if is_problem { found.findings } else { of_members(&report) };
-    exam.findings(&REPORT, &findings, &report);
-    exam.check(&PRESENT, found.level != Level::None, &report);
-    around(exam, &report, word).await?;
-    stability(exam, job, &report).await?;
+    run.findings(&REPORT, &findings, &report);
+    run.check(&PRESENT, found.level != Level::None, &report);
+    around(run, &report, word).await?;
+    stability(run, job, &report).await?;
     Ok(found.level)
 }
 
-/// What stands around the report: header fields, links, echoes.
-async fn around(exam: &mut Exam, report: &Exchange, word: &str) -> Result<(), Trouble> {
+/// Checks what surrounds the report: header fields, links, echoes.
+async fn around(run: &mut ConformanceRun, report: &Exchange, word: &str) -> Result<(), ConformanceError> {
     match report.object().get("retryAfter").and_then(Value::as_u64) {
         Some(seconds) => {
-            exam.check(&RETRY_AFTER, report.header("retry-after") == seconds.to_string(), report);
+            run.check(&RETRY_AFTER, report.header("retry-after") == seconds.to_string(), report);
         }
-        None => exam.skip(&RETRY_AFTER, "the report has no retryAfter"),
+        None => run.skip(&RETRY_AFTER, "the report has no retryAfter"),
     }
-    exam.check(&CORRELATION, report.text("correlationId") == word, report);
+    run.check(&CORRELATION, report.text("correlationId") == word, report);
     let instance = report.text("instance").to_owned();
-    match !instance.is_empty() && exam.is_own(&instance) {
+    match !instance.is_empty() && run.is_own(&instance) {
         true => {
-            let found = exam.send(Ask::get(&instance)).await?;
-            exam.check(&INSTANCE, found.status() < 300, &found);
+            let found = run.send(Ask::get(&instance)).await?;
+            run.check(&INSTANCE, found.status() < 300, &found);
         }
-        false => exam.skip(&INSTANCE, "the instance does not lead to the server itself"),
+        false => run.skip(&INSTANCE, "the instance does not lead to the server itself"),
     }
     Ok(())
 }
 
-async fn stability(exam: &mut Exam, job: &Followed, report: &Exchange) -> Result<(), Trouble> {
+async fn stability(
+    run: &mut ConformanceRun,
+    job: &Followed,
+    report: &Exchange,
+) -> Result<(), ConformanceError> {
     for _ in 0..3 {
-        let again = exam.send(Ask::get(&job.location).header("Accept", MEDIA_TYPE_JSON)).await?;
-        exam.check(&STABLE, again.text("jobStatus") == report.text("jobStatus"), &again);
+        let again = run.send(Ask::get(&job.location).header("Accept", MEDIA_TYPE_JSON)).await?;
+        run.check(&STABLE, again.text("jobStatus") == report.text("jobStatus"), &again);
     }
     Ok(())
 }
 
-async fn success(exam: &mut Exam) -> Result<(), Trouble> {
-    let job = submit(exam, &exam.description.operations.succeeds.clone(), &[]).await?;
+async fn success(run: &mut ConformanceRun) -> Result<(), ConformanceError> {
+    let job = submit(run, &run.description.operations.succeeds.clone(), &[]).await?;
     if job.accepted.status() != 202 {
         return Ok(());
     }
-    let answers = follow(exam, &job.location).await?;
+    let answers = follow(run, &job.location).await?;
     let last = answers.last().expect("a job is asked for at least once");
     if is_under_way(last) {
-        exam.skip(&PLAIN, "the job did not end in time");
+        run.skip(&PLAIN, "the job did not end in time");
         return Ok(());
     }
-    exam.check(&PLAIN, last.answer.media_type() == "application/json", last);
-    exam.findings(&WELL, &of_members(last), last);
+    run.check(&PLAIN, last.answer.media_type() == "application/json", last);
+    run.findings(&WELL, &of_members(last), last);
     Ok(())
 }
 
-/// What is wrong with the members in a plain status. It is no problem object, so `status` and others mean what the server wants, and it
-/// need not have any member, nor advice about retries: only what is there is judged.
+/// Violations of the members in a plain status. It is not a problem object, so `status` and others
+/// may have other meanings, and no member is required, nor retry advice: only present members are
+/// checked.
 fn of_members(answer: &Exchange) -> Vec<Finding> {
     let of_failures = ["AJ-AJM-03", "AJ-AJM-11", "AJ-AJM-12"];
     let counts = |id: &str| id.starts_with("AJ-") && !of_failures.contains(&id);

@@ -1,14 +1,14 @@
-//! Judging a server from outside, by four contracts: problem details, members for asynchronous jobs, the async-operations pattern,
-//! the core of Open Job Spec.
+//! Checks a server from outside, by four contracts: problem details, members for asynchronous jobs,
+//! the async-operations pattern, the core of Open Job Spec.
 //!
-//! Works on anybody's server. What has to be known of it beforehand is little and stands in a [`Description`]: where jobs are submitted,
-//! a body that ends well, one that fails, one that is refused. Without one, ForgeRun's own addresses are used.
+//! Works with any server. The little that must be known beforehand is in a [`Description`]: where
+//! jobs are submitted, and bodies that succeed, fail or are refused. The default is ForgeRun
+//! itself.
 //!
-//! Only what can be seen is judged. A check for which the server gave no opportunity is *skipped*, with the reason; a rule of strength
-//! SHOULD is told of and does not make the verdict.
+//! Only visible behaviour is checked. A check for which the server gave no opportunity is
+//! *skipped*, with the reason; violations of a SHOULD are reported and do not affect the verdict.
 
 mod description;
-mod exam;
 mod finding;
 mod follow;
 mod members;
@@ -17,6 +17,7 @@ mod operations;
 mod print;
 mod problem;
 mod rule;
+mod run;
 mod trace;
 
 use std::fmt;
@@ -30,9 +31,8 @@ pub use finding::{CheckResult, Evidence, Outcome, Verdict};
 pub use rule::Severity;
 
 use crate::Running;
-use exam::Exam;
+use run::ConformanceRun;
 
-/// What a server is judged by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contract {
     /// Problem details: RFC 9457, and the header field of draft-ietf-httpapi-rfc7807bis-04.
@@ -46,11 +46,10 @@ pub enum Contract {
 }
 
 impl Contract {
-    /// All of them, in the order in which they are judged.
+    /// In the order of the checks.
     pub const ALL: [Contract; 4] =
         [Contract::Problem, Contract::AsyncMembers, Contract::Operations, Contract::Ojs];
 
-    /// Its name on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Contract::Problem => "problem",
@@ -78,74 +77,69 @@ impl FromStr for Contract {
     }
 }
 
-/// Whom to judge, and by what.
+/// Server and contracts to check.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The server, such as `http://127.0.0.1:8080`.
+    /// Base URL, such as `http://127.0.0.1:8080`.
     pub url: String,
-    /// By what; everything if there is nothing in it, but Open Job Spec only where there is a manifest.
+    /// Contracts to check; if empty all, but Open Job Spec only if there is a manifest.
     pub contracts: Vec<Contract>,
-    /// The key that the server knows us by.
     pub key: Option<String>,
-    /// What is particular to the server.
     pub description: Description,
 }
 
-/// Why nothing can be said about a server.
+/// Why a run is impossible.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
-    /// The command line is wrong.
+pub enum ConformanceError {
     #[error("{0}")]
     Usage(String),
-    /// The server does not accept the key.
     #[error("the server does not accept the key: {0}")]
     NotAuthorised(String),
-    /// Nobody answers.
     #[error("{0}")]
     Unreachable(Unreachable),
 }
 
-impl From<Unreachable> for Trouble {
-    fn from(error: Unreachable) -> Trouble {
-        Trouble::Unreachable(error)
+impl From<Unreachable> for ConformanceError {
+    fn from(error: Unreachable) -> ConformanceError {
+        ConformanceError::Unreachable(error)
     }
 }
 
-/// Judges a server.
+/// Checks a server.
 ///
 /// # Errors
-/// If it cannot be reached, does not accept the key, or the address is none.
-pub fn judge(options: &Options) -> Running<'_, Result<Verdict, Trouble>> {
+/// If it cannot be reached, does not accept the key, or the address is invalid.
+pub fn judge(options: &Options) -> Running<'_, Result<Verdict, ConformanceError>> {
     Box::pin(judged(options))
 }
 
-async fn judged(options: &Options) -> Result<Verdict, Trouble> {
-    let mut exam = Exam::new(options)?;
+async fn judged(options: &Options) -> Result<Verdict, ConformanceError> {
+    let mut run = ConformanceRun::new(options)?;
     let contracts = match options.contracts.as_slice() {
         [] => &Contract::ALL[..],
         some => some,
     };
     let mut level = None;
     for contract in contracts {
-        exam.begin(*contract);
+        run.begin(*contract);
         match contract {
-            Contract::Problem => problem::judge(&mut exam).await?,
-            Contract::AsyncMembers => level = Some(members::judge(&mut exam).await?),
-            Contract::Operations => operations::judge(&mut exam).await?,
-            Contract::Ojs if options.contracts.is_empty() && !ojs::is_there(&exam).await? => {
-                exam.skip_all("there is no /ojs/manifest; --contract ojs judges all the same");
+            Contract::Problem => problem::judge(&mut run).await?,
+            Contract::AsyncMembers => level = Some(members::judge(&mut run).await?),
+            Contract::Operations => operations::judge(&mut run).await?,
+            Contract::Ojs if options.contracts.is_empty() && !ojs::is_there(&run).await? => {
+                run.skip_all("there is no /ojs/manifest; --contract ojs judges all the same");
             }
-            Contract::Ojs => ojs::judge(&mut exam).await?,
+            Contract::Ojs => ojs::judge(&mut run).await?,
         }
     }
     let contract = match contracts {
         [one] => one.as_str().to_owned(),
         _ => "all".to_owned(),
     };
-    Ok(Verdict { target: options.url.clone(), contract, level, checks: exam.into_checks() })
+    Ok(Verdict { target: options.url.clone(), contract, level, checks: run.into_checks() })
 }
 
-/// A level in one word.
+/// The level as a word.
 pub(crate) fn level_word(level: Level) -> &'static str {
     match level {
         Level::None => "none",

@@ -1,13 +1,14 @@
-//! Contract `ojs`: the core of Open Job Spec over HTTP. Jobs are pushed, shown, fetched, acknowledged, failed and cancelled, in a queue of
-//! their own; and requests that will not do are refused with the codes of the error catalogue.
+//! Contract `ojs`: the core of Open Job Spec over HTTP. Jobs are pushed, shown, fetched,
+//! acknowledged, failed and cancelled, in a queue of their own; and bad requests are refused with
+//! the codes of the error catalogue.
 
 use forgerun_problem::Timestamp;
 use http::Method;
 use serde_json::{Map, Value, json};
 
-use super::Trouble;
-use super::exam::{Ask, Exam};
+use super::ConformanceError;
 use super::rule::{Rule, must, should};
+use super::run::{Ask, ConformanceRun};
 use super::trace::Exchange;
 
 const MANIFEST: Rule = must(
@@ -117,29 +118,26 @@ const STATE_WORDS: [&str; 8] =
     ["scheduled", "available", "pending", "active", "completed", "retryable", "cancelled", "discarded"];
 
 /// Whether the server has a manifest.
-pub(super) async fn is_there(exam: &Exam) -> Result<bool, Trouble> {
-    let manifest = exam.send(Ask::get(&exam.description.ojs.manifest)).await?;
+pub(super) async fn is_there(run: &ConformanceRun) -> Result<bool, ConformanceError> {
+    let manifest = run.send(Ask::get(&run.description.ojs.manifest)).await?;
     Ok(manifest.status() == 200 && !manifest.object().is_empty())
 }
 
-pub(super) async fn judge(exam: &mut Exam) -> Result<(), Trouble> {
-    manifest(exam).await?;
-    let site = Site {
-        base: exam.description.ojs.base.clone(),
-        queue: format!("conformance-{}", exam.random_word()),
-    };
-    if !work(exam, &site).await? {
+pub(super) async fn judge(run: &mut ConformanceRun) -> Result<(), ConformanceError> {
+    manifest(run).await?;
+    let site =
+        Site { base: run.description.ojs.base.clone(), queue: format!("conformance-{}", run.random_word()) };
+    if !work(run, &site).await? {
         return Ok(());
     }
-    failures(exam, &site).await?;
-    cancelling(exam, &site).await?;
-    refusals(exam, &site).await
+    failures(run, &site).await?;
+    cancelling(run, &site).await?;
+    refusals(run, &site).await
 }
 
-/// Where requests go.
 struct Site {
     base: String,
-    /// A queue that nobody else uses.
+    /// Unique to this run.
     queue: String,
 }
 
@@ -161,7 +159,6 @@ impl Site {
     }
 }
 
-/// The job in an answer, nested or not.
 fn job(exchange: &Exchange) -> &Map<String, Value> {
     exchange.object().get("job").and_then(Value::as_object).unwrap_or(exchange.object())
 }
@@ -170,122 +167,122 @@ fn text<'a>(object: &'a Map<String, Value>, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 
-async fn manifest(exam: &mut Exam) -> Result<(), Trouble> {
-    let answer = exam.send(Ask::get(&exam.description.ojs.manifest)).await?;
+async fn manifest(run: &mut ConformanceRun) -> Result<(), ConformanceError> {
+    let answer = run.send(Ask::get(&run.description.ojs.manifest)).await?;
     let body = answer.object();
     let is_right = answer.status() == 200
         && body.get("specversion").is_some_and(Value::is_string)
         && body.get("implementation").is_some_and(|about| about["name"].is_string())
         && body.contains_key("conformance_level")
         && body.get("protocols").is_some_and(Value::is_array);
-    exam.check(&MANIFEST, is_right, &answer);
+    run.check(&MANIFEST, is_right, &answer);
     Ok(())
 }
 
-/// Pushes a job. Returns its id, empty if there is none.
-async fn push(exam: &mut Exam, site: &Site, options: Value) -> Result<String, Trouble> {
-    let pushed = exam.send(site.push(options)).await?;
+/// Pushes a job. Returns its id, or an empty text.
+async fn push(run: &mut ConformanceRun, site: &Site, options: Value) -> Result<String, ConformanceError> {
+    let pushed = run.send(site.push(options)).await?;
     if matches!(pushed.status(), 401 | 403) {
-        return Err(Trouble::NotAuthorised(pushed.got()));
+        return Err(ConformanceError::NotAuthorised(pushed.got()));
     }
     let job = job(&pushed);
     let members = ["id", "type", "queue", "args", "state", "attempt", "created_at"];
     let has_all = members.iter().all(|name| job.get(*name).is_some_and(|value| !value.is_null()));
     let dated = Timestamp::parse(text(job, "created_at")).is_ok();
     let is_right = pushed.status() == 201 && !pushed.header("location").is_empty() && has_all && dated;
-    exam.check(&PUSHED, is_right, &pushed);
+    run.check(&PUSHED, is_right, &pushed);
     let is_typed = pushed.answer.media_type() == "application/openjobspec+json";
-    exam.check(&TYPED, is_typed && pushed.header("ojs-version") == "1.0", &pushed);
-    exam.check(&STATES, STATE_WORDS.contains(&text(job, "state")), &pushed);
+    run.check(&TYPED, is_typed && pushed.header("ojs-version") == "1.0", &pushed);
+    run.check(&STATES, STATE_WORDS.contains(&text(job, "state")), &pushed);
     Ok(text(job, "id").to_owned())
 }
 
-/// Fetches one job; whether it is this one, active for the first time.
-async fn fetch(exam: &mut Exam, site: &Site, id: &str) -> Result<(), Trouble> {
-    let fetched = exam.send(site.fetch()).await?;
+/// Fetches one job, and checks that it is this one, active for the first time.
+async fn fetch(run: &mut ConformanceRun, site: &Site, id: &str) -> Result<(), ConformanceError> {
+    let fetched = run.send(site.fetch()).await?;
     let first = &fetched.object().get("jobs").map_or(&Value::Null, |jobs| &jobs[0]);
     let is_right = first["id"] == id && first["state"] == "active" && first["attempt"] == 1;
-    exam.check(&FETCHED, fetched.status() == 200 && is_right, &fetched);
+    run.check(&FETCHED, fetched.status() == 200 && is_right, &fetched);
     Ok(())
 }
 
-async fn show(exam: &mut Exam, site: &Site, id: &str) -> Result<Exchange, Trouble> {
-    let shown = exam.send(Ask::get(&site.path(&format!("/jobs/{id}")))).await?;
-    exam.check(&STATES, STATE_WORDS.contains(&text(job(&shown), "state")), &shown);
+async fn show(run: &mut ConformanceRun, site: &Site, id: &str) -> Result<Exchange, ConformanceError> {
+    let shown = run.send(Ask::get(&site.path(&format!("/jobs/{id}")))).await?;
+    run.check(&STATES, STATE_WORDS.contains(&text(job(&shown), "state")), &shown);
     Ok(shown)
 }
 
-/// A job is pushed, shown, fetched and acknowledged. Returns whether pushing works at all.
-async fn work(exam: &mut Exam, site: &Site) -> Result<bool, Trouble> {
-    let id = push(exam, site, json!({})).await?;
+/// Pushes, shows, fetches and acknowledges a job. Returns whether pushing works.
+async fn work(run: &mut ConformanceRun, site: &Site) -> Result<bool, ConformanceError> {
+    let id = push(run, site, json!({})).await?;
     if id.is_empty() {
         return Ok(false);
     }
-    let shown = show(exam, site, &id).await?;
+    let shown = show(run, site, &id).await?;
     let sent = (json!("conformance.check"), json!([1, "two", {"three": null}]), json!({"a": "b"}));
     let kept = (&job(&shown)["type"], &job(&shown)["args"], &job(&shown)["meta"]);
-    exam.check(&KEPT, kept == (&sent.0, &sent.1, &sent.2), &shown);
-    fetch(exam, site, &id).await?;
-    let empty = exam.send(site.fetch()).await?;
+    run.check(&KEPT, kept == (&sent.0, &sent.1, &sent.2), &shown);
+    fetch(run, site, &id).await?;
+    let empty = run.send(site.fetch()).await?;
     let none = empty.object().get("jobs").and_then(Value::as_array).is_some_and(Vec::is_empty);
-    exam.check(&FETCHED, empty.status() == 200 && none, &empty);
+    run.check(&FETCHED, empty.status() == 200 && none, &empty);
     let ack = Ask::post(&site.path("/workers/ack"), &json!({"job_id": id, "result": {"done": true}}));
-    let acknowledged = exam.send(ack.clone()).await?;
-    let shown = show(exam, site, &id).await?;
+    let acknowledged = run.send(ack.clone()).await?;
+    let shown = show(run, site, &id).await?;
     let is_completed = text(job(&shown), "state") == "completed";
-    exam.check(&COMPLETED, acknowledged.status() == 200 && is_completed, &acknowledged);
-    let again = exam.send(ack).await?;
-    refusal(exam, &ACK_AGAIN, &again, &[409]);
-    let late = exam.send(Ask::new(Method::DELETE, &site.path(&format!("/jobs/{id}")))).await?;
-    refusal(exam, &CANCEL_LATE, &late, &[409]);
+    run.check(&COMPLETED, acknowledged.status() == 200 && is_completed, &acknowledged);
+    let again = run.send(ack).await?;
+    refusal(run, &ACK_AGAIN, &again, &[409]);
+    let late = run.send(Ask::new(Method::DELETE, &site.path(&format!("/jobs/{id}")))).await?;
+    refusal(run, &CANCEL_LATE, &late, &[409]);
     Ok(true)
 }
 
-async fn failures(exam: &mut Exam, site: &Site) -> Result<(), Trouble> {
+async fn failures(run: &mut ConformanceRun, site: &Site) -> Result<(), ConformanceError> {
     let id = push(
-        exam,
+        run,
         site,
         json!({"retry": {"max_attempts": 3, "initial_interval": "PT1H", "max_interval": "PT1H"}}),
     )
     .await?;
-    fetch(exam, site, &id).await?;
-    fail(exam, site, &id, true).await?;
-    let shown = show(exam, site, &id).await?;
-    exam.check(&RETRIED, text(job(&shown), "state") == "retryable", &shown);
+    fetch(run, site, &id).await?;
+    fail(run, site, &id, true).await?;
+    let shown = show(run, site, &id).await?;
+    run.check(&RETRIED, text(job(&shown), "state") == "retryable", &shown);
     let errors = job(&shown).get("errors").and_then(Value::as_array);
-    exam.check(&HISTORY, errors.is_some_and(|errors| errors.len() == 1), &shown);
+    run.check(&HISTORY, errors.is_some_and(|errors| errors.len() == 1), &shown);
     let entry = errors.and_then(|errors| errors.first()).cloned().unwrap_or_default();
     let is_entry = entry["code"].is_string()
         && entry["message"].is_string()
         && entry["attempt"] == 1
         && entry["occurred_at"].as_str().is_some_and(|time| Timestamp::parse(time).is_ok());
-    exam.check(&ENTRY, is_entry, &shown);
-    let id = push(exam, site, json!({})).await?;
-    fetch(exam, site, &id).await?;
-    fail(exam, site, &id, false).await?;
-    let shown = show(exam, site, &id).await?;
-    exam.check(&DISCARDED, text(job(&shown), "state") == "discarded", &shown);
+    run.check(&ENTRY, is_entry, &shown);
+    let id = push(run, site, json!({})).await?;
+    fetch(run, site, &id).await?;
+    fail(run, site, &id, false).await?;
+    let shown = show(run, site, &id).await?;
+    run.check(&DISCARDED, text(job(&shown), "state") == "discarded", &shown);
     Ok(())
 }
 
-async fn fail(exam: &Exam, site: &Site, id: &str, retryable: bool) -> Result<(), Trouble> {
+async fn fail(run: &ConformanceRun, site: &Site, id: &str, retryable: bool) -> Result<(), ConformanceError> {
     let error = json!({"code": "handler_error", "message": "a failure of the conformance check", "retryable": retryable});
-    exam.send(Ask::post(&site.path("/workers/nack"), &json!({"job_id": id, "error": error}))).await?;
+    run.send(Ask::post(&site.path("/workers/nack"), &json!({"job_id": id, "error": error}))).await?;
     Ok(())
 }
 
-async fn cancelling(exam: &mut Exam, site: &Site) -> Result<(), Trouble> {
-    let id = push(exam, site, json!({})).await?;
+async fn cancelling(run: &mut ConformanceRun, site: &Site) -> Result<(), ConformanceError> {
+    let id = push(run, site, json!({})).await?;
     let cancel = Ask::new(Method::DELETE, &site.path(&format!("/jobs/{id}")));
-    let cancelled = exam.send(cancel.clone()).await?;
+    let cancelled = run.send(cancel.clone()).await?;
     let is_cancelled = text(job(&cancelled), "state") == "cancelled";
-    exam.check(&CANCELLED, cancelled.status() == 200 && is_cancelled, &cancelled);
-    let again = exam.send(cancel).await?;
-    refusal(exam, &CANCEL_LATE, &again, &[409]);
+    run.check(&CANCELLED, cancelled.status() == 200 && is_cancelled, &cancelled);
+    let again = run.send(cancel).await?;
+    refusal(run, &CANCEL_LATE, &again, &[409]);
     Ok(())
 }
 
-async fn refusals(exam: &mut Exam, site: &Site) -> Result<(), Trouble> {
+async fn refusals(run: &mut ConformanceRun, site: &Site) -> Result<(), ConformanceError> {
     let jobs = site.path("/jobs");
     let bad = [
         (&NO_TYPE, json!({"args": []}), &[400][..]),
@@ -303,33 +300,33 @@ async fn refusals(exam: &mut Exam, site: &Site) -> Result<(), Trouble> {
         ),
     ];
     for (rule, envelope, statuses) in bad {
-        let answer = exam.send(Ask::post(&jobs, &envelope)).await?;
-        refusal(exam, rule, &answer, statuses);
+        let answer = run.send(Ask::post(&jobs, &envelope)).await?;
+        refusal(run, rule, &answer, statuses);
     }
-    let answer = exam.send(Ask::get(&format!("{jobs}/{}", exam.unknown_id()))).await?;
-    refusal(exam, &UNKNOWN, &answer, &[404]);
+    let answer = run.send(Ask::get(&format!("{jobs}/{}", run.unknown_id()))).await?;
+    refusal(run, &UNKNOWN, &answer, &[404]);
     let is_named = codes(&answer).any(|code| code.eq_ignore_ascii_case("NOT_FOUND"));
-    exam.check(&UNKNOWN, is_named, &answer);
-    if !exam.has_key() {
-        exam.skip(&STRANGER, "no key was given, so the server may be open to all");
+    run.check(&UNKNOWN, is_named, &answer);
+    if !run.has_key() {
+        run.skip(&STRANGER, "no key was given, so the server may be open to all");
         return Ok(());
     }
-    let answer = exam.send(site.push(json!({})).without_key()).await?;
-    refusal(exam, &STRANGER, &answer, &[401]);
-    exam.check(&STRANGER, !answer.header("www-authenticate").is_empty(), &answer);
+    let answer = run.send(site.push(json!({})).without_key()).await?;
+    refusal(run, &STRANGER, &answer, &[401]);
+    run.check(&STRANGER, !answer.header("www-authenticate").is_empty(), &answer);
     Ok(())
 }
 
-/// Judges a refusal: its status, and that its body is an error.
-fn refusal(exam: &mut Exam, rule: &Rule, answer: &Exchange, statuses: &[u16]) {
-    if !exam.check(rule, statuses.contains(&answer.status()), answer) {
+/// Checks a refusal: its status, and that its body is an error.
+fn refusal(run: &mut ConformanceRun, rule: &Rule, answer: &Exchange, statuses: &[u16]) {
+    if !run.check(rule, statuses.contains(&answer.status()), answer) {
         return;
     }
-    exam.check(&ERRORS, codes(answer).next().is_some() && messages(answer).next().is_some(), answer);
-    exam.check(&MESSAGE, messages(answer).all(|message| !message.trim().is_empty()), answer);
+    run.check(&ERRORS, codes(answer).next().is_some() && messages(answer).next().is_some(), answer);
+    run.check(&MESSAGE, messages(answer).all(|message| !message.trim().is_empty()), answer);
     let mut says = objects(answer).filter_map(|object| object.get("retryable")?.as_bool());
     let all_final = says.all(|retryable| !retryable);
-    exam.check(&TRUTH, all_final, answer);
+    run.check(&TRUTH, all_final, answer);
 }
 
 /// The error object: flat as in the catalogue, or nested as in the HTTP binding.

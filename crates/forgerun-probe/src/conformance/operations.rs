@@ -1,14 +1,14 @@
-//! Contract `operations`: the async-operations pattern. A submission is accepted with 202, the job is polled at its address until it
-//! has ended, the result is fetched, and what is gone is said to be gone.
+//! Contract `operations`: the async-operations pattern. A submission is accepted with 202, the job
+//! is polled at its address to its end, the result is fetched, and deleted jobs answer 410.
 
 use forgerun_problem::{MEDIA_TYPE_JSON, Timestamp};
 use http::Method;
 use serde_json::Value;
 
-use super::Trouble;
-use super::exam::{Ask, Exam};
+use super::ConformanceError;
 use super::follow::{Followed, follow, is_under_way, submit};
 use super::rule::{Rule, must, should};
+use super::run::{Ask, ConformanceRun};
 use super::trace::Exchange;
 
 const ACCEPTED: Rule =
@@ -123,112 +123,112 @@ const REFUSED: Rule = must(
 const PROBLEMS: Rule =
     must("AO-ERR-01", "errors of requests are problem details", "answer with application/problem+json");
 
-pub(super) async fn judge(exam: &mut Exam) -> Result<(), Trouble> {
-    let bodies = exam.description.operations.clone();
-    let first = submit(exam, &bodies.succeeds, &[("X-Correlation-ID", "conformance-1")]).await?;
-    if !acceptance(exam, &first) {
+pub(super) async fn judge(run: &mut ConformanceRun) -> Result<(), ConformanceError> {
+    let bodies = run.description.operations.clone();
+    let first = submit(run, &bodies.succeeds, &[("X-Correlation-ID", "conformance-1")]).await?;
+    if !acceptance(run, &first) {
         return Ok(());
     }
-    exam.check(&CORRELATION, first.accepted.header("x-correlation-id") == "conformance-1", &first.accepted);
-    completed(exam, &first).await?;
-    let second = submit(exam, &bodies.succeeds, &[]).await?;
-    exam.check(&CORRELATION, !second.accepted.header("x-correlation-id").is_empty(), &second.accepted);
-    exam.check(&OTHER_JOB, second.id != first.id, &second.accepted);
-    failed(exam, &bodies.fails).await?;
-    cancelled(exam, &bodies.slow, &bodies.cancel).await?;
-    repeated(exam, &bodies.succeeds, &bodies.idempotency_header).await?;
-    refused(exam, &bodies.invalid).await?;
-    unknown(exam, &bodies.status).await?;
-    gone(exam, &first, &bodies.gone).await
+    run.check(&CORRELATION, first.accepted.header("x-correlation-id") == "conformance-1", &first.accepted);
+    completed(run, &first).await?;
+    let second = submit(run, &bodies.succeeds, &[]).await?;
+    run.check(&CORRELATION, !second.accepted.header("x-correlation-id").is_empty(), &second.accepted);
+    run.check(&OTHER_JOB, second.id != first.id, &second.accepted);
+    failed(run, &bodies.fails).await?;
+    cancelled(run, &bodies.slow, &bodies.cancel).await?;
+    repeated(run, &bodies.succeeds, &bodies.idempotency_header).await?;
+    refused(run, &bodies.invalid).await?;
+    unknown(run, &bodies.status).await?;
+    gone(run, &first, &bodies.gone).await
 }
 
-/// Judges the answer to a submission. Returns whether there is a job to ask for.
-fn acceptance(exam: &mut Exam, job: &Followed) -> bool {
+/// Checks the answer to a submission. Returns whether there is a job to poll.
+fn acceptance(run: &mut ConformanceRun, job: &Followed) -> bool {
     let accepted = &job.accepted;
-    if !exam.check(&ACCEPTED, accepted.status() == 202, accepted) {
+    if !run.check(&ACCEPTED, accepted.status() == 202, accepted) {
         return false;
     }
-    exam.check(&LOCATION, !accepted.header("location").is_empty(), accepted);
-    exam.check(&RETRY_AFTER, is_whole_seconds(accepted.header("retry-after")), accepted);
+    run.check(&LOCATION, !accepted.header("location").is_empty(), accepted);
+    run.check(&RETRY_AFTER, is_whole_seconds(accepted.header("retry-after")), accepted);
     let has_all =
         ["jobId", "status", "statusUrl", "submittedAt"].iter().all(|name| !accepted.text(name).is_empty());
-    exam.check(&ACCEPTANCE, has_all && Timestamp::parse(accepted.text("submittedAt")).is_ok(), accepted);
-    exam.check(&QUEUED_FIRST, accepted.text("status") == "Queued", accepted);
-    exam.check(&JSON, accepted.answer.media_type() == "application/json", accepted);
+    run.check(&ACCEPTANCE, has_all && Timestamp::parse(accepted.text("submittedAt")).is_ok(), accepted);
+    run.check(&QUEUED_FIRST, accepted.text("status") == "Queued", accepted);
+    run.check(&JSON, accepted.answer.media_type() == "application/json", accepted);
     true
 }
 
-/// Follows a job to its end and judges every answer on the way. Returns the last one, if the job ended.
-async fn ended(exam: &mut Exam, job: &Followed) -> Result<Option<Exchange>, Trouble> {
-    let answers = follow(exam, &job.location).await?;
+/// Follows a job to its end and checks every answer. Returns the last one, if the job ended.
+async fn ended(run: &mut ConformanceRun, job: &Followed) -> Result<Option<Exchange>, ConformanceError> {
+    let answers = follow(run, &job.location).await?;
     let mut furthest = 0;
     for answer in &answers {
-        exam.check(&JSON, answer.answer.media_type() == "application/json", answer);
+        run.check(&JSON, answer.answer.media_type() == "application/json", answer);
         let Some(step) = step_of(answer.text("status")) else {
-            exam.check(&WORDS, false, answer);
+            run.check(&WORDS, false, answer);
             continue;
         };
-        exam.check(&WORDS, true, answer);
-        exam.check(&FLOW, step >= furthest, answer);
+        run.check(&WORDS, true, answer);
+        run.check(&FLOW, step >= furthest, answer);
         furthest = furthest.max(step);
-        on_the_way(exam, answer);
+        on_the_way(run, answer);
     }
     let last = answers.into_iter().last().expect("a job is asked for at least once");
     if is_under_way(&last) {
-        exam.skip(&ENDED, "the job did not end in time; poll.patience says how long");
+        run.skip(&ENDED, "the job did not end in time; poll.patience says how long");
         return Ok(None);
     }
-    exam.check(&ENDED, last.status() == 200, &last);
+    run.check(&ENDED, last.status() == 200, &last);
     Ok(Some(last))
 }
 
-fn on_the_way(exam: &mut Exam, answer: &Exchange) {
+fn on_the_way(run: &mut ConformanceRun, answer: &Exchange) {
     let body = match answer.text("status") {
         "Queued" => (&QUEUED_BODY, &["jobId", "status", "submittedAt", "updatedAt"][..]),
         "Running" => (&RUNNING_BODY, &["jobId", "status", "submittedAt", "startedAt", "updatedAt"][..]),
         _ => return,
     };
     let is_right = answer.status() == 202 && is_whole_seconds(answer.header("retry-after"));
-    exam.check(&UNDER_WAY, is_right, answer);
-    exam.check(body.0, has(answer, body.1), answer);
+    run.check(&UNDER_WAY, is_right, answer);
+    run.check(body.0, has(answer, body.1), answer);
     if let Some(progress) = answer.object().get("progress").filter(|value| !value.is_null()) {
-        exam.check(&PROGRESS, progress.as_u64().is_some_and(|percent| percent <= 100), answer);
+        run.check(&PROGRESS, progress.as_u64().is_some_and(|percent| percent <= 100), answer);
     }
 }
 
-async fn completed(exam: &mut Exam, job: &Followed) -> Result<(), Trouble> {
-    let Some(last) = ended(exam, job).await? else {
+async fn completed(run: &mut ConformanceRun, job: &Followed) -> Result<(), ConformanceError> {
+    let Some(last) = ended(run, job).await? else {
         return Ok(());
     };
     let members = ["jobId", "submittedAt", "startedAt", "completedAt", "duration", "resultUrl", "resultType"];
-    exam.check(&COMPLETED_BODY, last.text("status") == "Completed" && has(&last, &members), &last);
+    run.check(&COMPLETED_BODY, last.text("status") == "Completed" && has(&last, &members), &last);
     let url = last.text("resultUrl").to_owned();
     if url.is_empty() {
         return Ok(());
     }
-    let result = exam.send(Ask::get(&url)).await?;
-    exam.check(&RESULT, result.status() == 200, &result);
-    if exam.has_key() {
-        let stranger = exam.send(Ask::get(&job.location).without_key()).await?;
-        exam.check(&POLL_AUTH, stranger.status() == 401, &stranger);
-        let stranger = exam.send(Ask::get(&url).without_key()).await?;
-        exam.check(&RESULT_AUTH, stranger.status() == 401, &stranger);
+    let result = run.send(Ask::get(&url)).await?;
+    run.check(&RESULT, result.status() == 200, &result);
+    if run.has_key() {
+        let stranger = run.send(Ask::get(&job.location).without_key()).await?;
+        run.check(&POLL_AUTH, stranger.status() == 401, &stranger);
+        let stranger = run.send(Ask::get(&url).without_key()).await?;
+        run.check(&RESULT_AUTH, stranger.status() == 401, &stranger);
     } else {
-        exam.skip(&POLL_AUTH, "no key was given, so the server may be open to all");
-        exam.skip(&RESULT_AUTH, "no key was given, so the server may be open to all");
+        run.skip(&POLL_AUTH, "no key was given, so the server may be open to all");
+        run.skip(&RESULT_AUTH, "no key was given, so the server may be open to all");
     }
     Ok(())
 }
 
-async fn failed(exam: &mut Exam, body: &Value) -> Result<(), Trouble> {
-    let job = submit(exam, body, &[]).await?;
-    if !exam.check(&ACCEPTED, job.accepted.status() == 202, &job.accepted) {
+async fn failed(run: &mut ConformanceRun, body: &Value) -> Result<(), ConformanceError> {
+    let job = submit(run, body, &[]).await?;
+    if !run.check(&ACCEPTED, job.accepted.status() == 202, &job.accepted) {
         return Ok(());
     }
-    let Some(last) = ended(exam, &job).await? else {
+    let Some(last) = ended(run, &job).await? else {
         return Ok(());
     };
-    exam.check(&FAILED_IS_200, last.status() < 400, &last);
+    run.check(&FAILED_IS_200, last.status() < 400, &last);
     let error = last.object().get("error").and_then(Value::as_object);
     let explains = error.is_some_and(|error| {
         let text = |name: &str| error.get(name).is_some_and(Value::is_string);
@@ -239,25 +239,25 @@ async fn failed(exam: &mut Exam, body: &Value) -> Result<(), Trouble> {
     });
     let members = ["jobId", "submittedAt", "failedAt", "retryCount", "maxRetries"];
     let is_failed = last.text("status") == "Failed";
-    exam.check(&FAILED_BODY, is_failed && explains && has(&last, &members), &last);
+    run.check(&FAILED_BODY, is_failed && explains && has(&last, &members), &last);
     Ok(())
 }
 
-async fn cancelled(exam: &mut Exam, body: &Value, cancel: &str) -> Result<(), Trouble> {
+async fn cancelled(run: &mut ConformanceRun, body: &Value, cancel: &str) -> Result<(), ConformanceError> {
     let Some((method, path)) = method_and_path(cancel) else {
-        exam.skip(&CANCELLED_BODY, "the description does not say how a job is cancelled");
+        run.skip(&CANCELLED_BODY, "the description does not say how a job is cancelled");
         return Ok(());
     };
-    let job = submit(exam, body, &[]).await?;
-    exam.send(Ask::new(method, &path.replace("{id}", &job.id))).await?;
-    let Some(last) = ended(exam, &job).await? else {
+    let job = submit(run, body, &[]).await?;
+    run.send(Ask::new(method, &path.replace("{id}", &job.id))).await?;
+    let Some(last) = ended(run, &job).await? else {
         return Ok(());
     };
     if last.text("status") != "Cancelled" {
-        exam.skip(&CANCELLED_BODY, "the job ended before it could be cancelled");
+        run.skip(&CANCELLED_BODY, "the job ended before it could be cancelled");
         return Ok(());
     }
-    exam.check(
+    run.check(
         &CANCELLED_BODY,
         has(&last, &["jobId", "submittedAt", "cancelledAt", "cancelledBy", "reason"]),
         &last,
@@ -265,56 +265,56 @@ async fn cancelled(exam: &mut Exam, body: &Value, cancel: &str) -> Result<(), Tr
     Ok(())
 }
 
-async fn repeated(exam: &mut Exam, body: &Value, header: &str) -> Result<(), Trouble> {
+async fn repeated(run: &mut ConformanceRun, body: &Value, header: &str) -> Result<(), ConformanceError> {
     if header.is_empty() {
-        exam.skip(&SAME_JOB, "the description names no idempotency_header");
+        run.skip(&SAME_JOB, "the description names no idempotency_header");
         return Ok(());
     }
-    let key = format!("conformance-{}", exam.random_word());
-    let first = submit(exam, body, &[(header, &key)]).await?;
-    let again = submit(exam, body, &[(header, &key)]).await?;
+    let key = format!("conformance-{}", run.random_word());
+    let first = submit(run, body, &[(header, &key)]).await?;
+    let again = submit(run, body, &[(header, &key)]).await?;
     let same = again.accepted.status() == 202 && !first.id.is_empty() && again.id == first.id;
-    exam.check(&SAME_JOB, same, &again.accepted);
+    run.check(&SAME_JOB, same, &again.accepted);
     Ok(())
 }
 
-async fn refused(exam: &mut Exam, body: &Value) -> Result<(), Trouble> {
-    let refusal = exam.send(Ask::post(&exam.description.operations.submit, body)).await?;
+async fn refused(run: &mut ConformanceRun, body: &Value) -> Result<(), ConformanceError> {
+    let refusal = run.send(Ask::post(&run.description.operations.submit, body)).await?;
     let is_right = matches!(refusal.status(), 400 | 422) && refusal.text("jobId").is_empty();
-    exam.check(&REFUSED, is_right, &refusal);
-    exam.check(&PROBLEMS, refusal.answer.media_type() == MEDIA_TYPE_JSON, &refusal);
+    run.check(&REFUSED, is_right, &refusal);
+    run.check(&PROBLEMS, refusal.answer.media_type() == MEDIA_TYPE_JSON, &refusal);
     Ok(())
 }
 
-async fn unknown(exam: &mut Exam, status: &str) -> Result<(), Trouble> {
-    let id = exam.unknown_id();
-    let answer = exam.send(Ask::get(&status.replace("{id}", &id))).await?;
-    exam.check(&UNKNOWN, answer.status() == 404 && answer.text("detail").contains(&id), &answer);
-    exam.check(&PROBLEMS, answer.answer.media_type() == MEDIA_TYPE_JSON, &answer);
+async fn unknown(run: &mut ConformanceRun, status: &str) -> Result<(), ConformanceError> {
+    let id = run.unknown_id();
+    let answer = run.send(Ask::get(&status.replace("{id}", &id))).await?;
+    run.check(&UNKNOWN, answer.status() == 404 && answer.text("detail").contains(&id), &answer);
+    run.check(&PROBLEMS, answer.answer.media_type() == MEDIA_TYPE_JSON, &answer);
     Ok(())
 }
 
-/// Deletes a job of ours, or looks at one that is gone already.
-async fn gone(exam: &mut Exam, job: &Followed, how: &str) -> Result<(), Trouble> {
+/// Deletes a job of this run, or fetches a deleted one.
+async fn gone(run: &mut ConformanceRun, job: &Followed, how: &str) -> Result<(), ConformanceError> {
     let Some((method, path)) = method_and_path(how) else {
-        exam.skip(&GONE, "the description does not say how a job is made to be gone");
+        run.skip(&GONE, "the description does not say how a job is made to be gone");
         return Ok(());
     };
     let answer = match method {
-        Method::GET => exam.send(Ask::get(path)).await?,
+        Method::GET => run.send(Ask::get(path)).await?,
         method => {
-            exam.send(Ask::new(method, &path.replace("{id}", &job.id))).await?;
-            exam.send(Ask::get(&job.location)).await?
+            run.send(Ask::new(method, &path.replace("{id}", &job.id))).await?;
+            run.send(Ask::get(&job.location)).await?
         }
     };
     let is_right = answer.status() == 410
         && answer.answer.media_type() == MEDIA_TYPE_JSON
         && has(&answer, &["title", "jobId", "expiredAt"]);
-    exam.check(&GONE, is_right, &answer);
+    run.check(&GONE, is_right, &answer);
     Ok(())
 }
 
-/// `POST /path` as two.
+/// Splits `POST /path`.
 fn method_and_path(text: &str) -> Option<(Method, &str)> {
     let (method, path) = text.split_once(' ')?;
     Some((method.parse().ok()?, path.trim()))
@@ -328,7 +328,7 @@ fn is_whole_seconds(text: &str) -> bool {
     text.parse::<u32>().is_ok_and(|seconds| seconds >= 1)
 }
 
-/// How far a job is; `None` for a word that is not defined.
+/// Order of a status; `None` if it is not defined.
 fn step_of(status: &str) -> Option<u8> {
     match status {
         "Queued" => Some(0),

@@ -1,4 +1,4 @@
-//! A verdict as text for people, as JSON and as JUnit for programs.
+//! Prints a verdict: as text, JSON and JUnit.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use super::rule::Severity;
 use super::{Contract, level_word};
 
 impl Verdict {
-    /// For people: what is wrong first, then the sums.
+    /// Violations first, then the sums.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for (check, evidence) in self.findings() {
@@ -27,7 +27,6 @@ impl Verdict {
         text
     }
 
-    /// For programs.
     pub fn to_json(&self) -> Value {
         let findings: Vec<Value> = self
             .findings()
@@ -55,7 +54,8 @@ impl Verdict {
         })
     }
 
-    /// For continuous integration. A SHOULD that is broken is no failure there either; it is told in the test's output.
+    /// For continuous integration. A violated SHOULD is not a failure there either; it is in the
+    /// test's output.
     pub fn to_junit(&self) -> String {
         let mut xml = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n".to_owned();
         for contract in Contract::ALL {
@@ -135,7 +135,7 @@ fn case(xml: &mut String, check: &CheckResult) {
     };
 }
 
-/// Without characters that XML does not know.
+/// Without characters that XML forbids.
 fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { '\u{fffd}' } else { c }).collect()
 }

@@ -1,7 +1,7 @@
-//! Contract `problem`: errors are problem details (RFC 9457), and the `Problem` header field, where there is one, is that of
-//! draft-ietf-httpapi-rfc7807bis-04.
+//! Contract `problem`: errors are problem details (RFC 9457), and the `Problem` header field, if
+//! present, is that of draft-ietf-httpapi-rfc7807bis-04.
 //!
-//! Five requests that any server has to refuse are sent, and each answer is judged.
+//! Sends five requests that every server must refuse, and checks the answers.
 
 use std::collections::HashMap;
 
@@ -14,9 +14,9 @@ use quick_xml::name::ResolveResult;
 use serde_json::Value;
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
-use super::Trouble;
-use super::exam::{Ask, Exam};
+use super::ConformanceError;
 use super::rule::{Rule, must, should};
+use super::run::{Ask, ConformanceRun};
 use super::trace::Exchange;
 
 const REFUSED: Rule = must(
@@ -56,79 +56,79 @@ const XML: Rule = must(
     "write <problem xmlns=\"urn:ietf:rfc:7807\"> with the members as its elements",
 );
 
-pub(super) async fn judge(exam: &mut Exam) -> Result<(), Trouble> {
+pub(super) async fn judge(run: &mut ConformanceRun) -> Result<(), ConformanceError> {
     let mut titles = HashMap::new();
     let mut types = Vec::new();
     let mut has_field = false;
-    for ask in refusals(exam) {
-        let exchange = exam.send(ask).await?;
-        if !exam.check(&REFUSED, (400..500).contains(&exchange.status()), &exchange) {
+    for ask in refusals(run) {
+        let exchange = run.send(ask).await?;
+        if !run.check(&REFUSED, (400..500).contains(&exchange.status()), &exchange) {
             continue;
         }
-        has_field |= field(exam, &exchange);
-        if !object(exam, &exchange) {
+        has_field |= field(run, &exchange);
+        if !object(run, &exchange) {
             continue;
         }
         let (uri, title) = (exchange.text("type").to_owned(), exchange.text("title").to_owned());
         if !uri.is_empty() && uri != "about:blank" && !title.is_empty() {
             let before = titles.entry(uri.clone()).or_insert_with(|| title.clone()).clone();
-            exam.check(&TITLE, before == title, &exchange);
+            run.check(&TITLE, before == title, &exchange);
             types.push((uri, exchange));
         }
     }
     if !has_field {
-        exam.skip(&FIELD, "no answer has the field");
+        run.skip(&FIELD, "no answer has the field");
     }
-    pages(exam, types).await?;
-    xml(exam).await
+    pages(run, types).await?;
+    xml(run).await
 }
 
-/// Requests that any server has to refuse.
-fn refusals(exam: &Exam) -> Vec<Ask> {
-    let sites = &exam.description.operations;
-    let unknown = || Ask::get(&sites.status.replace("{id}", &exam.unknown_id()));
+/// Requests that every server must refuse.
+fn refusals(run: &ConformanceRun) -> Vec<Ask> {
+    let sites = &run.description.operations;
+    let unknown = || Ask::get(&sites.status.replace("{id}", &run.unknown_id()));
     let mut asks = vec![
         unknown(),
         unknown(),
-        Ask::get(&format!("{}/no-such-page-{}", sites.submit, exam.random_word())),
+        Ask::get(&format!("{}/no-such-page-{}", sites.submit, run.random_word())),
         Ask::new(Method::PATCH, &sites.submit).raw("application/json", "{}"),
         Ask::new(Method::POST, &sites.submit).raw("application/json", "{\"unfinished\":"),
         Ask::post(&sites.submit, &sites.invalid),
     ];
-    if exam.has_key() {
+    if run.has_key() {
         asks.push(Ask::post(&sites.submit, &sites.succeeds).without_key());
     }
     asks
 }
 
-/// Judges the body. Returns whether it is a problem object at all.
-fn object(exam: &mut Exam, exchange: &Exchange) -> bool {
+/// Checks the body. Returns whether it is a problem object.
+fn object(run: &mut ConformanceRun, exchange: &Exchange) -> bool {
     let is_object = serde_json::from_slice::<Value>(&exchange.answer.body).is_ok_and(|body| body.is_object());
     let is_right = is_object && exchange.answer.media_type() == MEDIA_TYPE_JSON;
-    exam.check(&MEDIA_TYPE, is_right, exchange);
+    run.check(&MEDIA_TYPE, is_right, exchange);
     if is_object {
-        // No job is spoken of here, whatever members the object shares with reports about jobs.
+        // This error is not about a job, whatever members it shares with reports about jobs.
         let mut found = inspect_on(exchange.object(), Carrier::Response(exchange.status())).findings;
         found.retain(|finding| !finding.requirement.starts_with("AJ-AJM"));
-        exam.findings(&MEMBERS, &found, exchange);
+        run.findings(&MEMBERS, &found, exchange);
     }
     is_object
 }
 
-/// Judges the header field. Returns whether there is one.
-fn field(exam: &mut Exam, exchange: &Exchange) -> bool {
+/// Checks the header field. Returns whether there is one.
+fn field(run: &mut ConformanceRun, exchange: &Exchange) -> bool {
     let Some(value) = exchange.answer.headers.get(FIELD_NAME) else {
         return false;
     };
     let Ok(dictionary) = Parser::new(value.as_bytes()).parse::<Dictionary>() else {
-        exam.check(&FIELD, false, exchange);
+        run.check(&FIELD, false, exchange);
         return true;
     };
     let fits = dictionary.iter().all(|(key, entry)| has_field_type(key.as_str(), entry));
-    exam.check(&FIELD, fits, exchange);
+    run.check(&FIELD, fits, exchange);
     if let Some(ListEntry::Item(status)) = dictionary.get("status") {
         let said = status.bare_item.as_integer().map(i64::from);
-        exam.check(&FIELD_STATUS, said == Some(i64::from(exchange.status())), exchange);
+        run.check(&FIELD_STATUS, said == Some(i64::from(exchange.status())), exchange);
     }
     true
 }
@@ -144,29 +144,29 @@ fn has_field_type(key: &str, entry: &ListEntry) -> bool {
     }
 }
 
-/// Looks up the types that lead to the server itself.
-async fn pages(exam: &mut Exam, types: Vec<(String, Exchange)>) -> Result<(), Trouble> {
-    let own: Vec<_> = types.into_iter().filter(|(uri, _)| exam.is_own(uri)).collect();
+/// Fetches the problem types that are on the server itself.
+async fn pages(run: &mut ConformanceRun, types: Vec<(String, Exchange)>) -> Result<(), ConformanceError> {
+    let own: Vec<_> = types.into_iter().filter(|(uri, _)| run.is_own(uri)).collect();
     if own.is_empty() {
-        exam.skip(&DOCUMENTED, "no type leads to the server itself");
+        run.skip(&DOCUMENTED, "no type leads to the server itself");
     }
     for (uri, _) in own {
-        let page = exam.send(Ask::get(&uri).header("Accept", "text/html").without_key()).await?;
+        let page = run.send(Ask::get(&uri).header("Accept", "text/html").without_key()).await?;
         let is_page = page.status() == 200 && page.answer.media_type() == "text/html";
-        exam.check(&DOCUMENTED, is_page, &page);
+        run.check(&DOCUMENTED, is_page, &page);
     }
     Ok(())
 }
 
-async fn xml(exam: &mut Exam) -> Result<(), Trouble> {
-    let path = exam.description.operations.status.replace("{id}", &exam.unknown_id());
-    let exchange = exam.send(Ask::get(&path).header("Accept", MEDIA_TYPE_XML)).await?;
+async fn xml(run: &mut ConformanceRun) -> Result<(), ConformanceError> {
+    let path = run.description.operations.status.replace("{id}", &run.unknown_id());
+    let exchange = run.send(Ask::get(&path).header("Accept", MEDIA_TYPE_XML)).await?;
     if exchange.answer.media_type() != MEDIA_TYPE_XML {
-        exam.skip(&XML, "the server does not speak application/problem+xml");
+        run.skip(&XML, "the server does not speak application/problem+xml");
         return Ok(());
     }
     let is_problem = root_is_problem(&exchange.answer.body);
-    exam.check(&XML, is_problem, &exchange);
+    run.check(&XML, is_problem, &exchange);
     Ok(())
 }
 

@@ -1,9 +1,9 @@
-//! A request and its answer, kept to be shown.
+//! A request and its answer, for display.
 
 use serde_json::{Map, Value};
 use url::Url;
 
-use super::exam::Ask;
+use super::run::Ask;
 use crate::http::Answer;
 use crate::limits::SHOWN_CHARS_MAX;
 
@@ -15,7 +15,7 @@ pub(super) struct Exchange {
     object: Map<String, Value>,
 }
 
-/// Header fields of an answer that are worth showing.
+/// Header fields of an answer that are shown.
 const SHOWN: [&str; 8] = [
     "content-type",
     "location",
@@ -49,12 +49,12 @@ impl Exchange {
         self.answer.header(name)
     }
 
-    /// The body as a JSON object; empty if it is none.
+    /// The body as a JSON object; empty if it is not one.
     pub(super) fn object(&self) -> &Map<String, Value> {
         &self.object
     }
 
-    /// A member that is text; empty if it is absent or none.
+    /// A text member; empty if it is missing or not text.
     pub(super) fn text(&self, name: &str) -> &str {
         self.object.get(name).and_then(Value::as_str).unwrap_or_default()
     }
@@ -64,7 +64,7 @@ impl Exchange {
         self.request.clone()
     }
 
-    /// The answer: status, header fields that matter, body.
+    /// The answer: status, relevant header fields, body.
     pub(super) fn got(&self) -> String {
         let mut got = format!("{}", self.answer.status);
         for name in SHOWN {

@@ -1,5 +1,6 @@
-//! What no client should do, over plain sockets: half requests, trickling heads, bodies that will not do, bytes that are no HTTP. The server may refuse
-//! with 4xx or hang up. It must not fail, and it must not take the nonsense for a job.
+//! Abusive requests over plain sockets: incomplete requests, slow heads, bad bodies, bytes that are
+//! not HTTP. The server may refuse with 4xx or close the connection. It must not fail, and must not
+//! accept a job.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,21 +16,20 @@ use super::plan::Plan;
 use super::world::World;
 use crate::limits::{ABUSE_TIMEOUT, TRICKLE_STEP, UNREAD_STREAM};
 
-/// A piece of nonsense: its name, what is sent, and how.
+/// An abusive request.
 struct Nonsense {
     name: &'static str,
     bytes: Vec<u8>,
     how: Manner,
 }
 
-/// How nonsense is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
     /// All at once; then the answer is read.
     AtOnce,
-    /// Piece by piece, slowly; then hung up.
+    /// Byte by byte, slowly; then the connection is closed.
     Trickle,
-    /// All at once, then hung up without reading.
+    /// All at once, then the connection is closed without reading.
     HangUp,
 }
 
@@ -100,7 +100,6 @@ fn nonsense(which: usize, host: &str, key: &str) -> Nonsense {
 
 const N_KINDS: usize = 16;
 
-/// Sends one piece of nonsense.
 pub(super) async fn play(world: &Rc<World>, plan: &Plan, which: usize) {
     let Ok(_permit) = world.raw.acquire().await else {
         return;
@@ -112,11 +111,11 @@ pub(super) async fn play(world: &Rc<World>, plan: &Plan, which: usize) {
     let answer = timeout(ABUSE_TIMEOUT, send(world, &nonsense)).await;
     let status = match answer {
         Ok(Some(status)) => status,
-        // Hung up on, or still waiting for more of it: both are fine.
+        // Connection closed, or still waiting for more: both are fine.
         Ok(None) | Err(_) => return,
     };
     world.tally.borrow_mut().answered(super::tally::Class::Other, status, Duration::ZERO);
-    // With nobody's key where none is needed, a foreign key may pass.
+    // A random key may pass if the server needs none.
     let is_open = key.is_none() && nonsense.name == "a foreign key";
     if !(400..500).contains(&status) && !is_open {
         let id = if status >= 500 { "FR-ERR-06" } else { "FR-SUB-10" };
@@ -150,7 +149,7 @@ async fn send(world: &World, nonsense: &Nonsense) -> Option<u16> {
     }
 }
 
-/// Opens a stream of events, reads nothing of it for a while, and hangs up.
+/// Opens a stream of events, reads nothing for a while, and closes it.
 pub(super) async fn unread_stream(world: &Rc<World>, key: &Key) {
     let Ok(_permit) = world.raw.acquire().await else {
         return;

@@ -1,5 +1,5 @@
-//! The end of a run: every job that the server ever answered for is looked at once more. None may be lost, and none may have another end than the one
-//! that was seen.
+//! The final audit: fetches every acknowledged job once more. None may be lost, and none may have
+//! another end than the one seen.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use super::state::State;
 use super::world::{Acknowledged, World};
 use crate::limits::AUDITORS;
 
-/// Looks at all jobs, and waits for those that have not ended.
+/// Fetches all jobs, and waits for open ones.
 pub(super) async fn audit(world: &Rc<World>) {
     let jobs: Vec<(String, Acknowledged)> = world.acknowledged.borrow().clone().into_iter().collect();
     let jobs = Rc::new(RefCell::new(jobs));
@@ -49,7 +49,7 @@ async fn look(world: &Rc<World>, id: &str, job: &Acknowledged) {
             Some(end) => world.ended(id, end, None),
             None => world.tally.borrow_mut().jobs.unfinished += 1,
         },
-        // Its client lost its key when the server was killed, or the server is too busy to say.
+        // Its client lost its key when the server was killed, or the server is overloaded.
         (None, None) => world.tally.borrow_mut().jobs.unfinished += 1,
         (Some(_), _) => {}
     }

@@ -1,4 +1,4 @@
-//! A request of a client, before it is sent: small, and easy to show.
+//! A request of a client before it is sent: small, and easy to show.
 
 use std::rc::Rc;
 
@@ -10,10 +10,9 @@ use http_body_util::Full;
 use super::tally::Class;
 use super::violation::cut;
 
-/// The key of a client, ready to be sent.
+/// The header value of a client's key.
 pub(super) type Key = Option<Rc<HeaderValue>>;
 
-/// A request.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) method: Method,
@@ -57,7 +56,7 @@ impl Call {
         Call { idempotency_key: key, ..self }
     }
 
-    /// Whether a repetition does no harm.
+    /// Whether a repetition is harmless.
     pub(super) fn is_repeatable(&self) -> bool {
         self.method == Method::GET || self.idempotency_key.is_some()
     }
@@ -81,13 +80,11 @@ impl Call {
         request
     }
 
-    /// For people.
     pub(super) fn shown(&self) -> String {
         let body = self.body.as_deref().map(String::from_utf8_lossy).unwrap_or_default();
         cut(&format!("{} {} {body}", self.method, self.path)).trim_end().to_owned()
     }
 
-    /// For a shell.
     pub(super) fn curl(&self, base: &str) -> String {
         let mut curl = format!("curl -i -X {} '{}{}'", self.method, base.trim_end_matches('/'), self.path);
         curl += &format!(" -H 'Accept: {}'", self.accept.to_str().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What is checked of the answers about a job.
+//! Checks of answers about a job.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use super::tally::Class;
 use super::world::World;
 use crate::http::Answer;
 
-/// A job of one client, and what was seen of it.
+/// A job of one client, and its states so far.
 pub(super) struct Watched {
     pub(super) world: Rc<World>,
     pub(super) id: String,
@@ -76,7 +76,7 @@ impl Watched {
         Some(state)
     }
 
-    /// A state was seen after another.
+    /// Checks the order of two states.
     fn next_state(&self, state: State, call: &Call, answer: &Answer) {
         let before = self.seen.replace(state);
         if !before.may_be_followed_by(state, self.retried.get()) {
@@ -90,7 +90,7 @@ impl Watched {
         }
     }
 
-    /// Checks a failure object, as it came on the road of the status.
+    /// Checks a failure object of a status.
     pub(super) fn failure(&self, call: &Call, answer: &Answer) {
         if answer.status != 200 || answer.media_type() != MEDIA_TYPE_JSON {
             let what = format!("a failure report is {} {:?}", answer.status, answer.media_type());

@@ -1,31 +1,29 @@
-//! The real clock: load is measured in real time. Everything that is decided by chance comes from the seed, nothing from here.
+//! The real clock: load is measured in real time. All random choices come from the seed, none from
+//! here.
 
 use std::time::{Duration, Instant};
 
-/// The present.
 #[expect(clippy::disallowed_methods, reason = "latencies are those of the real clock")]
 pub(super) fn now() -> Instant {
     Instant::now()
 }
 
-/// Ends at this moment.
 #[expect(clippy::disallowed_methods, reason = "clients wait in real time")]
 pub(super) async fn sleep_until(moment: Instant) {
     tokio::time::sleep_until(moment.into()).await;
 }
 
-/// Ends after this span.
 pub(super) async fn sleep(span: Duration) {
     sleep_until(now() + span).await;
 }
 
-/// Seconds of processor time that this process has used so far.
+/// Processor time of this process in seconds.
 pub(super) fn cpu_s() -> f64 {
     let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
 
-/// The most memory that this process has had, in MB; `None` where the system does not say.
+/// Peak memory of this process in MB; `None` if the system does not report it.
 pub(super) fn memory_mb() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

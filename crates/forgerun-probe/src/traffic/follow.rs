@@ -1,4 +1,4 @@
-//! Learning of the end of a job: by asking, by a stream, or by a webhook.
+//! Waits for the end of a job: by polling, stream or webhook.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -16,30 +16,31 @@ use super::world::World;
 use crate::http::Answer;
 use crate::limits::POLL_DEFAULT;
 
-/// How the end came, other than by asking, and what was said.
-pub(super) struct Road {
+/// How a client was notified of the end, and with which body.
+pub(super) struct EndNotice {
     pub(super) name: &'static str,
     pub(super) body: Bytes,
 }
 
-/// Waits for the end. Returns `None` if the run is over before it.
+/// Waits for the end. `None` if the run is over before.
 pub(super) async fn follow(
     job: &Watched,
     plan: &Plan,
     way: Way,
     answer: &Answer,
-) -> Option<(State, Option<Road>)> {
+) -> Option<(State, Option<EndNotice>)> {
     let told = match way {
         Way::Stream => Box::pin(stream(job, plan)).await,
         Way::Webhook => Box::pin(webhook(job, plan)).await,
         Way::Poll | Way::Abandon => None,
     };
-    // However a client was told, it looks for itself once more.
+    // A notified client polls once more.
     let end = poll(job, plan.poll_every, if told.is_some() { None } else { Some(answer) }).await?;
     Some((end, told.flatten()))
 }
 
-/// Asks until the job has ended, no sooner than the server wants to be asked. Without an answer so far, at once.
+/// Polls until the job has ended, no sooner than the server allows; at once if there is no answer
+/// yet.
 async fn poll(job: &Watched, every: Option<Duration>, before: Option<&Answer>) -> Option<State> {
     let mut wait = before.map_or(Duration::ZERO, |answer| wait_of(answer, every));
     loop {
@@ -62,7 +63,7 @@ async fn poll(job: &Watched, every: Option<Duration>, before: Option<&Answer>) -
     }
 }
 
-/// How long to wait before the next question.
+/// Wait before the next poll.
 fn wait_of(answer: &Answer, every: Option<Duration>) -> Duration {
     let said = answer.header("retry-after").parse().ok().map(Duration::from_secs);
     match answer.status {
@@ -71,8 +72,9 @@ fn wait_of(answer: &Answer, every: Option<Duration>) -> Duration {
     }
 }
 
-/// Follows the stream to the end of the job. Returns the failure object that it told, if any; `None` if the end could not be had.
-async fn stream(job: &Watched, plan: &Plan) -> Option<Option<Road>> {
+/// Follows the stream to the end of the job. Returns its failure object, if any; `None` without an
+/// end.
+async fn stream(job: &Watched, plan: &Plan) -> Option<Option<EndNotice>> {
     let world = &job.world;
     let _permit = world.streams.try_acquire().ok()?;
     let mut events = world.clients[plan.client].streaming.forge().events(&job.id).ok()?;
@@ -92,13 +94,14 @@ async fn stream(job: &Watched, plan: &Plan) -> Option<Option<Road>> {
         }
         if event.is_end() {
             let failed = event.name != "job-completed";
-            return Some(failed.then(|| Road { name: "stream", body: event.data.into() }));
+            return Some(failed.then(|| EndNotice { name: "stream", body: event.data.into() }));
         }
     }
 }
 
-/// Waits for the webhook that tells the end. Returns the failure object that it told, if any; `None` if it did not come.
-async fn webhook(job: &Watched, plan: &Plan) -> Option<Option<Road>> {
+/// Waits for the webhook about the end. Returns its failure object, if any; `None` if it did not
+/// come.
+async fn webhook(job: &Watched, plan: &Plan) -> Option<Option<EndNotice>> {
     let world = &job.world;
     let receiver = world.receiver.as_ref()?;
     let left = world.deadline.get().saturating_duration_since(now());
@@ -112,10 +115,10 @@ async fn webhook(job: &Watched, plan: &Plan) -> Option<Option<Road>> {
         world.violate("FR-EVT-07", "no webhook told of the end of a job", &call, None);
         return None;
     }
-    Some(told.failure.map(|body| Road { name: "webhook", body }))
+    Some(told.failure.map(|body| EndNotice { name: "webhook", body }))
 }
 
-/// Waits for the end of a job that nobody followed.
+/// Waits for the end of a job that no client follows.
 pub(super) async fn follow_quietly(world: &Rc<World>, id: &str, key: &Key, seen: State) -> Option<State> {
     let job = Watched {
         world: world.clone(),

@@ -1,4 +1,4 @@
-//! A run as one page that needs nothing else: numbers, plots drawn as SVG, violations with the requests to repeat them.
+//! A run as a self-contained page: numbers, SVG plots, violations with requests that repeat them.
 
 use std::fmt::Write;
 
@@ -18,7 +18,6 @@ struct Line<'a> {
 }
 
 impl Summary {
-    /// The page.
     pub fn to_html(&self) -> String {
         let mut page = String::new();
         let _ = self.write_html(&mut page);
@@ -205,7 +204,7 @@ fn plot(page: &mut String, title: &str, lines: &[Line<'_>]) -> std::fmt::Result 
         )?;
     }
     for line in lines {
-        // A second in which nothing was counted leaves a gap.
+        // A second without values is a gap.
         for run in line.points.iter().enumerate().collect::<Vec<_>>().split(|(_, point)| point.is_none()) {
             let points: Vec<String> = run
                 .iter()

@@ -1,4 +1,4 @@
-//! One client, from its submission until it knows how its job ended, and has looked at it from all sides.
+//! One client, from its submission to the end of its job and its checks.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::call::{Call, Key};
 use super::check::Watched;
 use super::clock::{now, sleep};
-use super::follow::{self, Road};
+use super::follow::{self, EndNotice};
 use super::plan::{Plan, Story, Way};
 use super::state::State;
 use super::tally::Class;
@@ -18,7 +18,6 @@ use super::world::World;
 use super::{abuse, rotation, workers};
 use crate::http::Answer;
 
-/// Plays a plan.
 pub(super) async fn play(world: Rc<World>, plan: Plan, intended: Instant) {
     match &plan.story {
         Story::Nonsense(which) => abuse::play(&world, &plan, *which).await,
@@ -53,7 +52,7 @@ async fn submit_and_follow(world: Rc<World>, plan: &Plan, intended: Instant) {
         }
     };
     let ((canceled, end), ()) = join(join(cancel, follow), slow).await;
-    let Some((end, road)) = end else {
+    let Some((end, notice)) = end else {
         return;
     };
     world.ended(&job.id, end, Some(now() - job.intended));
@@ -67,13 +66,13 @@ async fn submit_and_follow(world: Rc<World>, plan: &Plan, intended: Instant) {
         );
     }
     let leaves_result = matches!(plan.story, Story::Single(_));
-    conclude(&job, end, road, leaves_result).await;
+    conclude(&job, end, notice, leaves_result).await;
     if plan.retry && end == State::Failed {
         Box::pin(retry(&job, plan)).await;
     }
 }
 
-/// Submits, once or several times at once. Returns the job, if there is one.
+/// Submits, once or several times concurrently. Returns the job, if there is one.
 async fn submit(
     world: &Rc<World>,
     plan: &Plan,
@@ -168,7 +167,7 @@ pub(super) fn accepted(
     })
 }
 
-/// The answer to a repetition names the same job.
+/// A repetition must return the same job.
 fn same_job(job: &Watched, call: &Call, again: &Answer) {
     let id = again.object().get("job_id").and_then(Value::as_str).unwrap_or_default().to_owned();
     if again.status == 202 && id != job.id {
@@ -179,7 +178,7 @@ fn same_job(job: &Watched, call: &Call, again: &Answer) {
     }
 }
 
-/// The same key with another body is refused.
+/// The same key with another body must be refused.
 async fn other_body(job: &Watched, key: &Key, used: String) {
     let body = json!({"type": "EXECUTE", "work_kind": "SUCCESS_FAST", "payload": {"other": true}});
     let call = Call::post("/v1/jobs".to_owned(), key, body.to_string()).idempotent(Some(used));
@@ -196,7 +195,7 @@ async fn other_body(job: &Watched, key: &Key, used: String) {
     }
 }
 
-/// Cancels after a while. Returns the state that the answer says.
+/// Cancels after a while. Returns the state in the answer.
 async fn cancel(job: &Watched, after: Duration) -> Option<State> {
     sleep(after).await;
     let call = Call::post(format!("/v1/jobs/{}/cancel", job.id), &job.key, "");
@@ -209,11 +208,11 @@ async fn cancel(job: &Watched, after: Duration) -> Option<State> {
     state
 }
 
-/// Looks at an ended job from all sides: the failure object on two dialects and on the road by which the end came, report, result.
-pub(super) async fn conclude(job: &Watched, end: State, road: Option<Road>, leaves_result: bool) {
+/// Checks an ended job: the failure object of two dialects and of the notification, report, result.
+pub(super) async fn conclude(job: &Watched, end: State, notice: Option<EndNotice>, leaves_result: bool) {
     let world = &job.world;
     if end != State::Succeeded {
-        failure_objects(job, road).await;
+        failure_objects(job, notice).await;
     } else if leaves_result {
         let call = Call::get(format!("/v1/jobs/{}/result", job.id), &job.key);
         if let Some(answer) = world.send_patiently(&call, now()).await
@@ -230,7 +229,7 @@ pub(super) async fn conclude(job: &Watched, end: State, road: Option<Road>, leav
     }
 }
 
-async fn failure_objects(job: &Watched, road: Option<Road>) {
+async fn failure_objects(job: &Watched, notice: Option<EndNotice>) {
     let call = job.status_call().for_problem();
     let Some(first) = job.world.send_patiently(&call, now()).await.filter(|answer| answer.status == 200)
     else {
@@ -238,7 +237,7 @@ async fn failure_objects(job: &Watched, road: Option<Road>) {
     };
     job.failure(&call, &first);
     let other = Call::get(format!("/api/v1/jobs/{}", job.id), &job.key).for_problem();
-    // There it is the execution that is shown, and after a retry the id belongs to the first one.
+    // This dialect shows executions, and after a retry the id belongs to the first one.
     if !job.retried.get()
         && let Some(answer) = job.world.send_patiently(&other, now()).await
         && answer.status == 200
@@ -251,16 +250,16 @@ async fn failure_objects(job: &Watched, road: Option<Road>) {
             &answer,
         );
     }
-    if let Some(road) = road
-        && road.body != first.body
+    if let Some(notice) = notice
+        && notice.body != first.body
     {
-        let told = String::from_utf8_lossy(&road.body).into_owned();
-        let what = format!("the failure object by {} has other bytes than the status", road.name);
+        let told = String::from_utf8_lossy(&notice.body).into_owned();
+        let what = format!("the failure object by {} has other bytes than the status", notice.name);
         job.violate("C-96", what, &call, &Answer { body: told.into(), ..first.clone() });
     }
 }
 
-/// Retries what failed, and follows it again.
+/// Retries a failed job, and follows it again.
 async fn retry(job: &Watched, plan: &Plan) {
     let before = job.world.send_patiently(&job.status_call(), now()).await;
     let attempt = |answer: &Answer| answer.object().get("attempt").and_then(Value::as_u64);
@@ -271,7 +270,7 @@ async fn retry(job: &Watched, plan: &Plan) {
     };
     match answer.status {
         200 => {}
-        // No retry is left, or it is not worth one.
+        // No retry is left, or it is not worthwhile.
         409 | 429 | 500..=599 => return,
         other => return job.violate("FR-RTY-01", format!("a retry is answered {other}"), &call, &answer),
     }

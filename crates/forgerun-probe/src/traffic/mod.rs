@@ -1,14 +1,16 @@
-//! Making a server busy with clients that behave as clients do, and checking every answer.
+//! Loads a server with realistic clients, and checks every answer.
 //!
-//! - **Open loop.** The moments at which journeys begin are computed from the seed beforehand and hold whatever the server does. A latency counts from the moment
-//!   at which a request was meant to be sent, so that a server that stops for a second is charged for every request that had to wait, and not only for those that
-//!   were under way. (A phase with `concurrency` is a closed loop and cannot do that.)
-//! - **One thread.** All clients are tasks of one thread, so the load needs no more than one core, and thousands of clients that wait cost no more than
-//!   their timers: connections are shared.
-//! - **One seed** decides what every client does. Only the server and the network are left to chance.
+//! - **Open loop.** The start times of journeys are computed from the seed and hold whatever the
+//!   server does. A latency counts from when a request was meant to be sent, so that a server that
+//!   stops for a second is charged for every delayed request, and not only for those under way. (A
+//!   phase with `concurrency` is a closed loop and cannot do that.)
+//! - **One thread.** All clients are tasks of one thread, so the load needs at most one core, and
+//!   thousands of waiting clients cost no more than their timers: connections are shared.
+//! - **One seed** determines what every client does. Only the server and the network are left to
+//!   chance.
 //!
-//! The machinery in the order of reading: `scenario` and `plan` (what will be done), `journey` with `follow` (one client), `check` (what is promised), `audit` (nothing
-//! is lost), `tally` and `summary` (what was measured).
+//! Read in this order: `scenario` and `plan` (what will be done), `journey` with `follow` (one
+//! client), `check` (guarantees), `audit` (nothing is lost), `tally` and `summary` (measurements).
 
 mod abuse;
 mod audit;
@@ -33,8 +35,8 @@ mod workers;
 mod world;
 
 pub use own_server::OwnServerOptions;
-pub use run::{Options, Trouble, run};
-pub use scenario::{Behaviour, Expect, Phase, Scenario, ScenarioError, Wrong};
+pub use run::{Options, TrafficError, run};
+pub use scenario::{Behaviour, Expect, InvalidValue, Phase, Scenario, ScenarioError};
 pub use summary::{LatencySummary, Summary};
 pub use tally::{JobCounts, PhaseCounts, Tick};
 pub use violation::Violation;

@@ -1,4 +1,5 @@
-//! A server of our own, in a process of its own, with data that are thrown away. It can be killed and started again on the same data and address.
+//! A server started by this tool, as a child process with temporary data. It can be killed and
+//! restarted on the same data and address.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,12 +9,11 @@ use std::process::Stdio;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// How the server of our own is started.
+/// How to start the server.
 #[derive(Clone, Debug)]
 pub struct OwnServerOptions {
-    /// The program.
     pub program: PathBuf,
-    /// Where its data go; an empty folder, removed by the caller.
+    /// Data folder; empty, removed by the caller.
     pub data: PathBuf,
 }
 
@@ -21,11 +21,11 @@ pub(super) struct OwnServer {
     options: OwnServerOptions,
     settings: BTreeMap<String, toml::Value>,
     child: Child,
-    /// Where it listens, also after it was started again.
+    /// Its address, the same after a restart.
     pub(super) address: String,
 }
 
-/// What a server needs to be for load from few clients; a scenario may say otherwise.
+/// Settings for load from few clients; a scenario may override them.
 const SETTINGS: [(&str, &str); 8] = [
     ("limits.rate_per_minute", "0"),
     ("limits.max_active_jobs", "1000000"),
@@ -33,7 +33,7 @@ const SETTINGS: [(&str, &str); 8] = [
     ("workers.concurrency", "16"),
     ("log.level", "error"),
     ("webhooks.private_targets", "allow"),
-    // After a kill the jobs that ran are waited for that long.
+    // After a kill, running jobs are waited for that long.
     ("workers.lease_s", "5"),
     ("workers.heartbeat_s", "1"),
 ];
@@ -47,19 +47,18 @@ impl OwnServer {
         Ok(OwnServer { options: options.clone(), settings: settings.clone(), child, address })
     }
 
-    /// Kills it without a warning, and waits until it is dead.
+    /// Kills it, and waits until it is dead.
     pub(super) async fn kill(&mut self) -> io::Result<()> {
         self.child.kill().await
     }
 
-    /// Starts it again, where it was.
+    /// Restarts it at the same address.
     pub(super) async fn restart(&mut self) -> io::Result<()> {
         let address = self.address.clone();
         (self.child, self.address) = launch(&self.options, &self.settings, &address).await?;
         Ok(())
     }
 
-    /// The process, for measurements.
     pub(super) fn process(&self) -> Option<u32> {
         self.child.id()
     }
@@ -72,7 +71,7 @@ async fn launch(
 ) -> io::Result<(Child, String)> {
     let mut command = Command::new(&options.program);
     command.args(["serve", "--listen", listen, "--data"]).arg(data(&options.data));
-    // Settings of the caller's own server are not meant for this one.
+    // Settings of the caller's environment are not meant for this server.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FORGERUN_")) {
         command.env_remove(name);
     }
@@ -97,7 +96,7 @@ fn data(folder: &Path) -> PathBuf {
     folder.join("data")
 }
 
-/// A key of the configuration as its variable: `sim.time_scale` is `FORGERUN_SIM__TIME_SCALE`.
+/// The environment variable of a configuration key: `sim.time_scale` is `FORGERUN_SIM__TIME_SCALE`.
 fn variable(key: &str) -> String {
     format!("FORGERUN_{}", key.to_uppercase().replace('.', "__"))
 }

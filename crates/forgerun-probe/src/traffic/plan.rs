@@ -1,4 +1,5 @@
-//! What one client will do, decided before it begins: the seed and its number say it all, so that no answer of the server changes it.
+//! The plan of one client, determined by the seed and its number, so that no answer of the server
+//! changes it.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,42 +16,40 @@ pub(super) enum Way {
     Poll,
     Stream,
     Webhook,
-    /// Not at all.
+    /// It does not.
     Abandon,
 }
 
-/// What a client is up to.
+/// What a client does.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Story {
     /// One job of this kind.
     Single(Rc<str>),
-    /// One job of several items.
+    /// One job with several items.
     Batch(Vec<Rc<str>>),
-    /// What no client should do; which of it.
+    /// An abusive request, by its index.
     Nonsense(usize),
-    /// A client of its own, whose key changes.
+    /// A new client that rotates its key.
     Rotate(Rc<str>),
-    /// Work for workers outside.
     Work,
 }
 
-/// What one client will do.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     /// Its number in the run, from 0.
     pub(super) n: u64,
-    /// Which of the clients it is.
+    /// Index of the client.
     pub(super) client: usize,
     pub(super) story: Story,
     pub(super) way: Way,
     /// When it cancels, counted from the acceptance.
     pub(super) cancel_after: Option<Duration>,
     pub(super) retry: bool,
-    /// How often it submits at once; 1 for once.
+    /// Number of concurrent submissions.
     pub(super) n_submissions: usize,
     /// Whether it opens a stream that it never reads.
     pub(super) slow: bool,
-    /// How often its receiver fails before it works.
+    /// How often its receiver fails at first.
     pub(super) n_failures_of_receiver: u32,
     pub(super) poll_every: Option<Duration>,
 }
@@ -72,7 +71,8 @@ impl<'a> Planner<'a> {
         Planner { phase, seed, n_clients, kinds, weight }
     }
 
-    /// The plan of the journey with this number. Every number is drawn, wanted or not, so that a share that changes does not change the rest.
+    /// The plan of a journey. All numbers are drawn, needed or not, so that changing one share does
+    /// not change the rest.
     pub(super) fn plan(&self, n: u64) -> Plan {
         let mut dice = journey_dice(self.seed, n);
         let shares = &self.phase.behaviour;
@@ -93,7 +93,7 @@ impl<'a> Planner<'a> {
             () if batch => Story::Batch(items),
             () => Story::Single(kind),
         };
-        // Early moments are drawn more often: that is where the races are.
+        // Early moments are drawn more often: that is where races are.
         let after = CANCEL_WITHIN.mul_f64(dice.random::<f64>().powi(2));
         let n_repeats = dice.random_range(REPEATS);
         let n_failures = dice.random_range(1..=2);
@@ -141,7 +141,8 @@ fn journey_dice(seed: u64, n: u64) -> StdRng {
     StdRng::seed_from_u64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(n))
 }
 
-/// The moments at which journeys begin, counted from the start of their phase: a Poisson process of this rate, as independent clients make it.
+/// Start times of journeys, relative to their phase: a Poisson process of this rate, as of
+/// independent clients.
 pub(super) struct Arrivals {
     dice: StdRng,
     rate: f64,

@@ -1,5 +1,5 @@
-//! Connections to the server, used again and again, so many at once and no more. A request waits for a free one, and that wait is part of its
-//! latency.
+//! A bounded pool of connections to the server. A request waits for a free one, and that wait is
+//! part of its latency.
 
 use std::cell::RefCell;
 
@@ -14,7 +14,6 @@ use tokio::time::timeout;
 use crate::http::Answer;
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIMEOUT};
 
-/// No answer came.
 #[derive(Debug)]
 pub(super) struct Broken;
 
@@ -38,14 +37,14 @@ impl Pool {
         }
     }
 
-    /// A connection that is not in the pool.
+    /// A connection outside of the pool.
     pub(super) async fn stream(&self) -> Result<Stream, Broken> {
         self.connector.open(&self.uri).await.map_err(|_| Broken)
     }
 
     async fn connect(&self) -> Result<SendRequest<Full<Bytes>>, Broken> {
         let (requests, connection) = http1::handshake(self.stream().await?).await.map_err(|_| Broken)?;
-        // What goes wrong is told to whoever waits for an answer.
+        // Connection errors are reported to the request.
         tokio::task::spawn_local(connection);
         Ok(requests)
     }

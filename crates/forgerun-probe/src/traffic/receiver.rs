@@ -1,4 +1,5 @@
-//! A receiver of webhooks in this process: each journey has a path of its own. Some fail at first, as real ones do.
+//! A webhook receiver in this process: each journey has a path of its own. Some fail at first, as
+//! real ones do.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -20,21 +21,21 @@ use tokio::sync::Notify;
 
 use crate::limits::{ANSWER_BYTES_MAX, DELIVERIES_PER_JOB_MAX};
 
-/// What one journey was told.
+/// Deliveries of one journey.
 #[derive(Default)]
 struct Inbox {
     n_failures_left: u32,
     seen: HashSet<String>,
     last_event: String,
-    told: Told,
+    result: WebhookResult,
     ended: bool,
     end: Rc<Notify>,
 }
 
-/// What a journey has learned by webhooks.
+/// The result of a journey's deliveries.
 #[derive(Default)]
-pub(super) struct Told {
-    /// The bytes of the failure object, if the job ended with one.
+pub(super) struct WebhookResult {
+    /// The failure object, if the job failed.
     pub(super) failure: Option<Bytes>,
     /// Whether an event came after a later one.
     pub(super) out_of_order: bool,
@@ -47,7 +48,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    /// Listens on a free port of this machine.
+    /// Listens on a free local port.
     pub(super) async fn start() -> io::Result<Rc<Receiver>> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let base = format!("http://{}", listener.local_addr()?);
@@ -69,14 +70,14 @@ impl Receiver {
         Ok(receiver)
     }
 
-    /// The address for a journey, whose first deliveries fail so often.
+    /// Callback URL for a journey whose first deliveries fail.
     pub(super) fn expect(&self, journey: u64, n_failures: u32) -> String {
         let inbox = Inbox { n_failures_left: n_failures, ..Inbox::default() };
         self.inboxes.borrow_mut().insert(journey, inbox);
         format!("{}/{journey}", self.base)
     }
 
-    /// Ends when the end of the journey's job was told.
+    /// Waits until the end of the journey's job was delivered.
     pub(super) async fn end_of(&self, journey: u64) {
         let end = match self.inboxes.borrow().get(&journey) {
             Some(inbox) if !inbox.ended => inbox.end.clone(),
@@ -85,12 +86,11 @@ impl Receiver {
         end.notified().await;
     }
 
-    /// What was told. Later deliveries are answered and forgotten.
-    pub(super) fn close(&self, journey: u64) -> Told {
-        self.inboxes.borrow_mut().remove(&journey).map(|inbox| inbox.told).unwrap_or_default()
+    /// Closes the inbox. Later deliveries are accepted and ignored.
+    pub(super) fn close(&self, journey: u64) -> WebhookResult {
+        self.inboxes.borrow_mut().remove(&journey).map(|inbox| inbox.result).unwrap_or_default()
     }
 
-    /// How many deliveries came.
     pub(super) fn n_deliveries(&self) -> u64 {
         self.n_deliveries.get()
     }
@@ -123,18 +123,18 @@ impl Receiver {
             inbox.n_failures_left -= 1;
             return StatusCode::INTERNAL_SERVER_ERROR;
         }
-        // A delivery may come twice; whoever saw it before does nothing.
+        // A repeated delivery is ignored.
         if inbox.seen.len() >= DELIVERIES_PER_JOB_MAX || !inbox.seen.insert(delivery) {
             return StatusCode::NO_CONTENT;
         }
         let event: Value = serde_json::from_slice(&body).unwrap_or_default();
         let id = event["event_id"].as_str().unwrap_or_default();
-        inbox.told.out_of_order |= id <= inbox.last_event.as_str();
+        inbox.result.out_of_order |= id <= inbox.last_event.as_str();
         id.clone_into(&mut inbox.last_event);
         let name = event["event_name"].as_str().unwrap_or_default();
         let ends = ["job_succeeded", "job_failed", "job_timed_out", "job_canceled"];
         if ends.contains(&name) && event["will_retry"] != true {
-            inbox.told.failure = is_failure.then_some(body);
+            inbox.result.failure = is_failure.then_some(body);
             inbox.ended = true;
             inbox.end.notify_one();
         }

@@ -1,4 +1,4 @@
-//! A client of its own that changes its key while its job runs.
+//! A new client that rotates its key while its job runs.
 
 use std::rc::Rc;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use super::tally::Class;
 use super::world::World;
 use crate::http::Answer;
 
-/// Makes a client, lets it submit, changes its key, and follows the job with the new one.
+/// Creates a client, submits, rotates its key, and follows the job with the new one.
 pub(super) async fn play(world: &Rc<World>, plan: &Plan, kind: &str, intended: Instant) {
     let Some((client, first)) = new_client(world).await else {
         return;
@@ -35,7 +35,7 @@ pub(super) async fn play(world: &Rc<World>, plan: &Plan, kind: &str, intended: I
     if let Some(job) = world.acknowledged.borrow_mut().get_mut(&job.id) {
         job.key = second.clone();
     }
-    // The old key is worth nothing from now on.
+    // The old key is invalid from now on.
     let old = Call::get(format!("/v1/jobs/{}", job.id), &first);
     if let Some(answer) = world.send_patiently(&old, now()).await
         && !matches!(answer.status, 401 | 403 | 429 | 500..=599)
@@ -65,7 +65,7 @@ async fn foreign(world: &World, plan: &Plan, id: &str) {
     }
 }
 
-/// Makes a client with a key. Returns its id and key.
+/// Creates a client with a key.
 pub(super) async fn new_client(world: &World) -> Option<(String, Key)> {
     let call = Call::post("/v1/clients".to_owned(), &world.registrar, "");
     let answer = world.send(&call, now()).await.ok()?;

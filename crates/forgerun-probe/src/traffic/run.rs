@@ -28,43 +28,38 @@ use super::world::{ApiClient, World};
 use crate::Running;
 use crate::limits::{CONCURRENCY_MAX, RAW_MAX, STREAMS_MAX};
 
-/// What to play, and where.
 pub struct Options {
-    /// What to play.
     pub scenario: Scenario,
-    /// Decides all that is left to chance.
+    /// Determines all random choices.
     pub seed: u64,
-    /// The server; not looked at where there is one of our own.
+    /// Base URL; ignored if `own` is set.
     pub url: String,
-    /// A key to use for everything, instead of clients of our own.
+    /// A key for all requests, instead of new clients.
     pub key: Option<String>,
-    /// The operator's token, where clients cannot be made without.
+    /// The operator's token, if creating clients needs it.
     pub admin_token: Option<String>,
-    /// Whether a server beyond this machine is meant.
+    /// Whether a server on another machine is intended.
     pub remote: bool,
-    /// A server of our own.
+    /// Start a server.
     pub own: Option<OwnServerOptions>,
-    /// How often to kill it.
+    /// How often to kill that server.
     pub n_kills: u32,
-    /// Connections for requests.
     pub n_connections: usize,
-    /// How long jobs that have not ended are waited for after the last phase.
+    /// How long to wait for open jobs after the last phase.
     pub drain: Duration,
 }
 
-/// Why nothing can be said about a server.
+/// Why a run is impossible.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
-    /// The command line is wrong.
+pub enum TrafficError {
     #[error("{0}")]
     Usage(String),
-    /// Clients cannot be made, or the key is not accepted.
+    /// Clients cannot be created, or the key is refused.
     #[error("{0}")]
     NotAuthorised(String),
-    /// Nobody answers.
     #[error("could not reach {0}")]
     Unreachable(String),
-    /// The server of our own does not run.
+    /// The started server does not run.
     #[error("could not start a server: {0}")]
     OwnServer(#[from] io::Error),
 }
@@ -72,19 +67,22 @@ pub enum Trouble {
 /// Plays a scenario. `watch` is called every second.
 ///
 /// # Errors
-/// If the server cannot be reached or does not let us in.
-pub fn run(options: &Options, watch: impl FnMut(&Tick) + 'static) -> Running<'_, Result<Summary, Trouble>> {
+/// If the server cannot be reached or refuses the credentials.
+pub fn run(
+    options: &Options,
+    watch: impl FnMut(&Tick) + 'static,
+) -> Running<'_, Result<Summary, TrafficError>> {
     Box::pin(checked(options, Box::new(watch)))
 }
 
-async fn checked(options: &Options, watch: Box<dyn FnMut(&Tick)>) -> Result<Summary, Trouble> {
-    options.scenario.check().map_err(|wrong| Trouble::Usage(wrong.to_string()))?;
+async fn checked(options: &Options, watch: Box<dyn FnMut(&Tick)>) -> Result<Summary, TrafficError> {
+    options.scenario.check().map_err(|wrong| TrafficError::Usage(wrong.to_string()))?;
     LocalSet::new().run_until(play(options, watch)).await
 }
 
 type Watch = Rc<RefCell<Box<dyn FnMut(&Tick)>>>;
 
-async fn play(options: &Options, watch: Box<dyn FnMut(&Tick)>) -> Result<Summary, Trouble> {
+async fn play(options: &Options, watch: Box<dyn FnMut(&Tick)>) -> Result<Summary, TrafficError> {
     let mut own = match &options.own {
         Some(own) => Some(OwnServer::start(own, &options.scenario.server).await?),
         None => None,
@@ -151,7 +149,7 @@ fn summarise(
     Summary::new(about, tally, violations, &options.scenario.expect)
 }
 
-/// Processor time of another process, from `/proc`; `None` where the system does not say.
+/// Processor time of another process, from `/proc`; `None` if the system has none.
 fn server_cpu_s(process: u32) -> Option<f64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let rest = stat.rsplit_once(')')?.1;
@@ -161,13 +159,12 @@ fn server_cpu_s(process: u32) -> Option<f64> {
     Some(ticks / 100.0)
 }
 
-/// Connects, and makes clients.
-async fn prepare(options: &Options, url: &str) -> Result<World, Trouble> {
-    let wrong = |reason: String| Trouble::Usage(format!("{url:?} is no address of a server: {reason}"));
+async fn prepare(options: &Options, url: &str) -> Result<World, TrafficError> {
+    let wrong = |reason: String| TrafficError::Usage(format!("{url:?} is no address of a server: {reason}"));
     let parsed = Url::parse(url).map_err(|error| wrong(error.to_string()))?;
     if !is_loopback(&parsed) && !options.remote {
         let host = parsed.host_str().unwrap_or_default();
-        return Err(Trouble::Usage(format!(
+        return Err(TrafficError::Usage(format!(
             "{host} is not this machine, and traffic is load that its owner should know of; say --yes-remote if you mean it"
         )));
     }
@@ -197,10 +194,10 @@ async fn prepare(options: &Options, url: &str) -> Result<World, Trouble> {
     };
     let health = Call::get("/health".to_owned(), &None);
     if world.send(&health, now()).await.is_err() {
-        return Err(Trouble::Unreachable(url.to_owned()));
+        return Err(TrafficError::Unreachable(url.to_owned()));
     }
     world.clients = clients(&world, options).await?;
-    // What it took to get here is no part of the run.
+    // The preparation is not part of the run.
     world.tally.take();
     world.violations.take();
     Ok(world)
@@ -215,14 +212,14 @@ fn is_loopback(url: &Url) -> bool {
     }
 }
 
-fn bearer(key: &str) -> Result<Key, Trouble> {
-    let wrong = |_| Trouble::Usage("the key has characters that no header can hold".to_owned());
+fn bearer(key: &str) -> Result<Key, TrafficError> {
+    let wrong = |_| TrafficError::Usage("the key has characters that no header can hold".to_owned());
     let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(wrong)?;
     value.set_sensitive(true);
     Ok(Some(Rc::new(value)))
 }
 
-async fn clients(world: &World, options: &Options) -> Result<Vec<ApiClient>, Trouble> {
+async fn clients(world: &World, options: &Options) -> Result<Vec<ApiClient>, TrafficError> {
     let streaming = |key: &Key| {
         let builder = Client::builder(&world.base).streams(STREAMS_MAX);
         let text = key.as_ref().and_then(|key| key.to_str().ok()).and_then(|key| key.strip_prefix("Bearer "));
@@ -230,7 +227,7 @@ async fn clients(world: &World, options: &Options) -> Result<Vec<ApiClient>, Tro
             Some(key) => builder.key(key).build(),
             None => builder.build(),
         };
-        client.map_err(|error| Trouble::Usage(error.to_string()))
+        client.map_err(|error| TrafficError::Usage(error.to_string()))
     };
     if let Some(key) = &options.key {
         let key = bearer(key)?;
@@ -238,7 +235,7 @@ async fn clients(world: &World, options: &Options) -> Result<Vec<ApiClient>, Tro
         if let Ok(answer) = world.send(&call, now()).await
             && matches!(answer.status, 401 | 403)
         {
-            return Err(Trouble::NotAuthorised("the server does not accept the key".to_owned()));
+            return Err(TrafficError::NotAuthorised("the server does not accept the key".to_owned()));
         }
         return Ok(vec![ApiClient { streaming: streaming(&key)?, key }]);
     }
@@ -246,7 +243,7 @@ async fn clients(world: &World, options: &Options) -> Result<Vec<ApiClient>, Tro
     for _ in 0..options.scenario.clients {
         let Some((_, key)) = new_client(world).await else {
             let how = "clients cannot be made there without the operator's token; give --admin-token, or --key to use one client for all";
-            return Err(Trouble::NotAuthorised(how.to_owned()));
+            return Err(TrafficError::NotAuthorised(how.to_owned()));
         };
         clients.push(ApiClient { streaming: streaming(&key)?, key });
     }
@@ -306,7 +303,7 @@ async fn play_phase(world: &Rc<World>, options: &Options, index: usize, phase: &
 
 fn begin(world: &Rc<World>, plan: super::plan::Plan, intended: Instant) {
     if world.tally.borrow().in_flight >= CONCURRENCY_MAX as u64 {
-        // So many wait already that more would only use up memory here.
+        // So many wait already that more would only use up memory.
         return world.tally.borrow_mut().error();
     }
     world.tally.borrow_mut().in_flight += 1;
@@ -318,13 +315,13 @@ fn begin(world: &Rc<World>, plan: super::plan::Plan, intended: Instant) {
     });
 }
 
-/// Waits for all journeys, until nobody waits any more.
+/// Waits for all journeys to end.
 async fn drain(world: &World) {
     while world.tally.borrow().in_flight > 0 && !world.is_over() {
         let left = world.deadline.get().saturating_duration_since(now());
         let _ = tokio::time::timeout(left.min(Duration::from_secs(1)), world.journey_ended.notified()).await;
     }
-    // The audit has a moment too, whatever the journeys have used up.
+    // The audit gets a moment too, even if the journeys used up the time.
     world.deadline.set(world.deadline.get().max(now() + Duration::from_secs(10)));
 }
 
@@ -345,7 +342,7 @@ async fn tick(world: Rc<World>, began: Instant, phase: Rc<RefCell<String>>, watc
     }
 }
 
-/// Kills the server so many times, spread over the run, and starts it again each time. Returns how often it did, and the server.
+/// Kills and restarts the server, spread over the run. Returns how often, and the server.
 async fn kill(
     world: Rc<World>,
     own: Option<OwnServer>,
@@ -358,14 +355,14 @@ async fn kill(
     };
     let began = now();
     for n in 0..n_kills {
-        // A little off the even moments, by the seed.
+        // Slightly irregular, by the seed.
         let off = (seed.wrapping_mul(31).wrapping_add(u64::from(n) * 17) % 100) as f64 / 200.0;
         let at = duration.mul_f64((f64::from(n) + 0.5 + off) / (f64::from(n_kills) + 0.5));
         sleep_until(began + at).await;
         world.is_down.set(true);
         own.kill().await?;
         own.restart().await?;
-        // Requests that were under way when it died fail within this.
+        // Requests under way at its death fail within this time.
         sleep(Duration::from_millis(50)).await;
         world.is_down.set(false);
     }

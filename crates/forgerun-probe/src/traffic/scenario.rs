@@ -1,5 +1,5 @@
-//! Scenarios: what clients do, for how long, how often, and what is expected of the server. TOML; the built-in ones are written in the same
-//! form.
+//! Scenarios: behaviours of clients, durations, rates, and expectations. TOML; the built-in ones
+//! have the same form.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,87 +9,81 @@ use serde::Deserialize;
 use crate::duration;
 use crate::limits::{CLIENTS_MAX, CONCURRENCY_MAX, DURATION_MAX, JOBS_MAX, PHASES_MAX, RATE_MAX};
 
-/// A scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What it is called.
     pub name: String,
-    /// What it is for, in a paragraph.
+    /// A paragraph about its purpose.
     #[serde(default)]
     pub about: String,
-    /// Decides everything that is left to chance, unless the command line says otherwise.
+    /// Determines all random choices, unless the command line sets a seed.
     #[serde(default)]
     pub seed: u64,
-    /// How many clients with keys of their own there are.
+    /// Number of clients with keys of their own.
     #[serde(default = "one")]
     pub clients: usize,
-    /// How many workers fetch and report jobs of the behaviour `work`.
+    /// Number of workers for jobs of the behaviour `work`.
     #[serde(default = "four")]
     pub workers: usize,
-    /// Keys of the configuration for a server of our own, such as `"sim.time_scale" = 0.01`.
+    /// Configuration keys for a started server, such as `"sim.time_scale" = 0.01`.
     #[serde(default)]
     pub server: BTreeMap<String, toml::Value>,
-    /// What happens, one after the other.
+    /// Phases in order.
     pub phase: Vec<Phase>,
-    /// What is expected.
     #[serde(default)]
     pub expect: Expect,
 }
 
-/// A part of a scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// What it is called.
     pub name: String,
-    /// How long it takes.
     #[serde(deserialize_with = "duration::deserialize")]
     pub duration: Duration,
     /// Journeys that begin per second, whatever the server does.
     pub rate: Option<f64>,
-    /// Journeys under way at once; one ends, the next begins.
+    /// Concurrent journeys; when one ends, the next begins.
     pub concurrency: Option<usize>,
-    /// Clients ask for a job this often, instead of as often as they are told to.
+    /// Poll interval, instead of what the server asks for.
     #[serde(default, deserialize_with = "some_duration")]
     pub poll_every: Option<Duration>,
     /// Kinds of simulated work, with weights.
     #[serde(default = "fast")]
     pub kinds: BTreeMap<String, f64>,
-    /// What share of the journeys does what.
+    /// Shares of behaviours.
     #[serde(default)]
     pub behaviour: Behaviour,
 }
 
-/// Shares from 0 to 1. The first four say how a client learns of the end, and what they leave is polled; the others come on top.
+/// Shares from 0 to 1. The first four say how a client learns of the end, and the rest of those
+/// poll; the others are independent.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Behaviour {
-    /// Asks again and again, as often as it is told to.
+    /// Polls, as often as the server asks for.
     pub poll: f64,
     /// Follows the stream of events.
     pub stream: f64,
-    /// Is told by a webhook.
+    /// Gets a webhook.
     pub webhook: f64,
-    /// Gives up after submitting. Whether the job ended is looked at in the end.
+    /// Stops after submitting. The audit checks the job.
     pub abandon: f64,
-    /// Calls the job off at some moment.
+    /// Cancels the job at some moment.
     pub cancel: f64,
-    /// Retries what failed.
     pub retry: f64,
-    /// Submits several times at once, with one idempotency key.
+    /// Submits several times concurrently, with one idempotency key.
     pub repeat: f64,
-    /// Sends what no client should, instead of a job.
+    /// Sends an abusive request instead of a job.
     pub nonsense: f64,
     /// Submits a batch instead of a single job.
     pub batch: f64,
     /// Opens a stream that it never reads.
     pub slow: f64,
-    /// Its receiver of webhooks fails at first.
+    /// Its webhook receiver fails at first.
     pub flaky: f64,
-    /// Makes a client, and changes its key while its job runs.
+    /// Creates a client, and rotates its key while its job runs.
     pub rotate: f64,
-    /// Submits work for workers outside, which are here too.
+    /// Submits work for external workers, which this tool runs too.
     pub work: f64,
 }
 
@@ -113,30 +107,30 @@ impl Behaviour {
     }
 }
 
-/// What is expected; whatever is left out is not looked at.
+/// Expectations; missing ones are not checked.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expect {
-    /// 99 of 100 submissions are answered within this.
+    /// p99 of answers to submissions.
     pub submit_p99_ms: Option<f64>,
-    /// 99 of 100 questions about a job are answered within this.
+    /// p99 of answers to polls.
     pub poll_p99_ms: Option<f64>,
-    /// 99 of 100 clients know of the end of their job within this.
+    /// p99 of the time until clients know of the end.
     pub end_to_end_p99_ms: Option<f64>,
-    /// No larger share of the jobs that ended failed.
+    /// Maximum share of failed jobs.
     pub failed_share_max: Option<f64>,
-    /// No smaller share of the jobs that ended succeeded.
+    /// Minimum share of successful jobs.
     pub succeeded_share_min: Option<f64>,
-    /// No larger share of the requests had no answer, or one of 500 and above.
+    /// Maximum share of requests without an answer, or with 500 and above.
     pub error_share_max: Option<f64>,
 }
 
-/// Why a scenario cannot be played: where, and what is accepted.
+/// Why a scenario is invalid: position, and what is accepted.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ScenarioError(String);
 
-/// The built-in scenarios, in the order in which they are listed.
+/// In the order in which they are listed.
 const BUILT_IN: [&str; 12] = [
     include_str!("scenarios/steady.toml"),
     include_str!("scenarios/burst.toml"),
@@ -153,33 +147,31 @@ const BUILT_IN: [&str; 12] = [
 ];
 
 impl Scenario {
-    /// The scenarios that come along.
     pub fn built_in() -> impl Iterator<Item = Scenario> {
         BUILT_IN.into_iter().map(|text| Scenario::parse(text).expect("a test reads them all"))
     }
 
-    /// The text of a scenario that comes along: a beginning for one of your own.
+    /// The text of a built-in scenario: a template for new ones.
     pub fn built_in_text(name: &str) -> Option<&'static str> {
         BUILT_IN.into_iter().find(|text| text.starts_with(&format!("name = \"{name}\"\n")))
     }
 
-    /// Reads a scenario.
+    /// Parses a scenario.
     ///
     /// # Errors
-    /// With line and column if it is no TOML, or has keys or values that mean nothing.
+    /// With line and column if it is invalid TOML, or has unknown keys or values.
     pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
         let read: Scenario =
             toml::from_str(text).map_err(|error| ScenarioError(error.to_string().trim_end().to_owned()))?;
-        read.check().map_err(|wrong| ScenarioError(located(text, &wrong)))?;
+        read.check().map_err(|invalid| ScenarioError(located(text, &invalid)))?;
         Ok(read)
     }
 
-    /// How long it takes.
     pub fn duration(&self) -> Duration {
         self.phase.iter().map(|phase| phase.duration).sum()
     }
 
-    /// Stretches or shrinks all phases so that they take this long together.
+    /// Scales all phases to this total duration.
     pub fn stretch(&mut self, duration: Duration) {
         let factor = duration.as_secs_f64() / self.duration().as_secs_f64().max(f64::EPSILON);
         for phase in &mut self.phase {
@@ -187,7 +179,7 @@ impl Scenario {
         }
     }
 
-    /// Makes this the highest rate; the others keep their proportion to it.
+    /// Scales all rates so that this is the highest.
     pub fn scale_rate(&mut self, rate: f64) {
         let highest = self.phase.iter().filter_map(|phase| phase.rate).fold(0.0, f64::max);
         for phase in &mut self.phase {
@@ -199,11 +191,11 @@ impl Scenario {
         }
     }
 
-    /// Checks what the form does not say. The error has the key it is about, to be found in the text.
+    /// Checks what the types do not. The error has the key, to be found in the text.
     ///
     /// # Errors
     /// If a value is out of its bounds.
-    pub fn check(&self) -> Result<(), Wrong> {
+    pub fn check(&self) -> Result<(), InvalidValue> {
         let n_phases = self.phase.len();
         within((1..=PHASES_MAX).contains(&n_phases), None, "phase", || {
             format!("there are 1 to {PHASES_MAX} phases")
@@ -227,7 +219,7 @@ impl Scenario {
 }
 
 impl Phase {
-    fn check(&self, n: usize) -> Result<(), Wrong> {
+    fn check(&self, n: usize) -> Result<(), InvalidValue> {
         match (self.rate, self.concurrency) {
             (Some(rate), None) => within(rate > 0.0 && rate <= RATE_MAX, Some(n), "rate", || {
                 format!("a rate is more than 0 and at most {RATE_MAX} per second")
@@ -252,40 +244,45 @@ impl Phase {
     }
 }
 
-fn within(fits: bool, phase: Option<usize>, key: &str, text: impl FnOnce() -> String) -> Result<(), Wrong> {
-    if fits { Ok(()) } else { Err(Wrong { phase, key: key.to_owned(), text: text() }) }
+fn within(
+    fits: bool,
+    phase: Option<usize>,
+    key: &str,
+    text: impl FnOnce() -> String,
+) -> Result<(), InvalidValue> {
+    if fits { Ok(()) } else { Err(InvalidValue { phase, key: key.to_owned(), text: text() }) }
 }
 
 /// A value out of its bounds.
 #[derive(Debug)]
-pub struct Wrong {
-    /// Which phase, from 0; `None` for what stands before them.
+pub struct InvalidValue {
+    /// Phase, from 0; `None` for a key of the scenario.
     phase: Option<usize>,
     key: String,
     text: String,
 }
 
-impl std::fmt::Display for Wrong {
+impl std::fmt::Display for InvalidValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "`{}`: {}", self.key, self.text)
     }
 }
 
-/// The sentence with line and column of the key, as the parser writes its own.
-fn located(text: &str, wrong: &Wrong) -> String {
+/// The sentence with line and column of the key, in the format of the parser.
+fn located(text: &str, invalid: &InvalidValue) -> String {
     let mut phase = 0;
     for (n, line) in text.lines().enumerate() {
         phase += usize::from(line.trim() == "[[phase]]");
         let indent = line.len() - line.trim_start().len();
         let key = line.split('=').next().unwrap_or_default().trim().trim_matches('"');
-        if phase == wrong.phase.map_or(0, |n| n + 1) && key == wrong.key {
+        if phase == invalid.phase.map_or(0, |n| n + 1) && key == invalid.key {
             let (line_number, column) = (n + 1, indent + 1);
             return format!(
-                "TOML error at line {line_number}, column {column}\n  |\n{line_number} | {line}\n  |\n{wrong}"
+                "TOML error at line {line_number}, column {column}\n  |\n{line_number} | {line}\n  |\n{invalid}"
             );
         }
     }
-    wrong.to_string()
+    invalid.to_string()
 }
 
 fn one() -> usize {

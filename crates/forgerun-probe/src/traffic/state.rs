@@ -1,8 +1,7 @@
-//! The states of a job, as `/v1` names them, and which may be seen after which.
+//! The states of a job on `/v1`, and their possible orders.
 
 use std::fmt;
 
-/// A state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Created,
@@ -50,7 +49,7 @@ impl State {
         matches!(self, State::Succeeded | State::Failed | State::Canceled)
     }
 
-    /// The outcome that belongs to it.
+    /// The outcome of the state.
     pub(super) fn outcome(self) -> Option<&'static str> {
         match self {
             State::Succeeded => Some("SUCCESS"),
@@ -60,7 +59,7 @@ impl State {
         }
     }
 
-    /// Whether the next change may lead there. A lost lease leads from ASSIGNED back to QUEUED.
+    /// Whether one change leads there. A lost lease leads from ASSIGNED back to QUEUED.
     pub(super) fn may_become(self, next: State) -> bool {
         use State::{Assigned, Canceled, Created, Failed, Queued, Running, Succeeded};
         matches!(
@@ -73,7 +72,8 @@ impl State {
         )
     }
 
-    /// Whether it may be seen after this one, with changes in between that nobody saw; without retries, FAILED is an end.
+    /// Whether it may be seen after this one, with unseen changes in between; without retries,
+    /// FAILED is an end.
     pub(super) fn may_be_followed_by(self, later: State, retried: bool) -> bool {
         let mut reached = vec![self];
         let mut n = 0;

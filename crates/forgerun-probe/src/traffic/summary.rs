@@ -1,4 +1,4 @@
-//! What a run showed: for people, as JSON, and (in `html`) as a page.
+//! The summary of a run: as text, JSON, and (in `html`) as a page.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -12,22 +12,16 @@ use super::scenario::Expect;
 use super::tally::{JobCounts, Latencies, PhaseCounts, Tally, Tick};
 use super::violation::{Violation, Violations};
 
-/// Percentiles in milliseconds; `None` where nothing was counted.
+/// Percentiles in milliseconds; `None` without values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LatencySummary {
-    /// Half of them are faster.
     pub p50: Option<f64>,
-    /// Nine of ten are faster.
     pub p90: Option<f64>,
-    /// 99 of 100 are faster.
     pub p99: Option<f64>,
-    /// 999 of 1000 are faster.
     pub p999: Option<f64>,
-    /// The slowest.
     pub max: Option<f64>,
 }
 
-/// What a run was.
 pub(super) struct About {
     pub(super) scenario: String,
     pub(super) target: String,
@@ -40,32 +34,24 @@ pub(super) struct About {
     pub(super) server_cpu_s: Option<f64>,
 }
 
-/// What a run showed.
 pub struct Summary {
     pub(super) about: About,
-    /// What became of jobs.
     pub jobs: JobCounts,
-    /// Requests that were answered.
     pub requests: u64,
     /// Requests without an answer, and answers of 500 and above.
     pub errors: u64,
-    /// Requests that had no answer because the server was killed.
+    /// Requests without an answer because the server was killed.
     pub interrupted: u64,
-    /// Answers by status.
     pub statuses: BTreeMap<u16, u64>,
-    /// Latency of submissions.
     pub submit: LatencySummary,
-    /// Latency of questions about jobs.
+    /// Latency of polls.
     pub poll: LatencySummary,
     /// Time until clients knew of the end.
     pub end_to_end: LatencySummary,
-    /// What was counted of each phase.
     pub phases: Vec<PhaseCounts>,
-    /// Second by second.
     pub ticks: Vec<Tick>,
-    /// Promises that were broken.
     pub violations: Vec<Violation>,
-    /// Expectations that were not met, as sentences.
+    /// Violated expectations, as sentences.
     pub unmet: Vec<String>,
     memory_mb: Option<f64>,
 }
@@ -116,7 +102,7 @@ impl Summary {
         summary
     }
 
-    /// Whether nothing is wrong: no promise broken, no job lost or doubled, every expectation met.
+    /// Whether no guarantee is broken, no job lost or doubled, and every expectation met.
     pub fn is_ok(&self) -> bool {
         self.violations.is_empty() && self.unmet.is_empty() && self.jobs.lost == 0 && self.jobs.doubled == 0
     }
@@ -158,7 +144,7 @@ impl Summary {
         requests as f64 / in_phases.as_secs_f64().max(f64::EPSILON)
     }
 
-    /// What the tool itself has used.
+    /// Resources used by the tool itself.
     pub(super) fn overhead(&self) -> String {
         let About { own_cpu_s, server_cpu_s, duration, .. } = &self.about;
         let cores = own_cpu_s / duration.as_secs_f64().max(f64::EPSILON);
@@ -171,7 +157,6 @@ impl Summary {
         )
     }
 
-    /// For programs.
     pub fn to_json(&self) -> Value {
         let JobCounts {
             submitted,
@@ -220,7 +205,6 @@ impl Summary {
         })
     }
 
-    /// For people.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         let _ = self.write(&mut text);

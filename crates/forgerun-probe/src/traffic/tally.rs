@@ -1,4 +1,4 @@
-//! What was counted and measured, in all and second by second.
+//! Counts and latencies, in total and per second.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,23 +8,22 @@ use hdrhistogram::Histogram;
 use super::state::State;
 use crate::limits::LATENCY_MAX;
 
-/// Which latency a request belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     Submit,
     Poll,
-    /// Counted among the requests, in no histogram.
+    /// Counted as a request, but in no histogram.
     Other,
 }
 
-/// Latencies, from the moment at which something was meant to begin.
+/// Latencies, counted from the intended start.
 pub(super) struct Latencies {
     histogram: Histogram<u64>,
 }
 
 impl Default for Latencies {
     fn default() -> Latencies {
-        // Three digits from a microsecond to the bound: 200 KB each, whatever is counted.
+        // Three digits from a microsecond to the bound: 200 KB each.
         let histogram = Histogram::new_with_bounds(1, LATENCY_MAX.as_micros() as u64, 3);
         Latencies { histogram: histogram.expect("the bounds are right") }
     }
@@ -35,7 +34,7 @@ impl Latencies {
         self.histogram.saturating_record((took.as_micros() as u64).max(1));
     }
 
-    /// The latency in milliseconds below which this share lies; `None` if nothing was counted.
+    /// A quantile in milliseconds; `None` without values.
     pub(super) fn quantile_ms(&self, share: f64) -> Option<f64> {
         (!self.histogram.is_empty()).then(|| self.histogram.value_at_quantile(share) as f64 / 1e3)
     }
@@ -46,7 +45,6 @@ impl Latencies {
     }
 }
 
-/// Three kinds of latencies.
 #[derive(Default)]
 pub(super) struct LatencySet {
     pub(super) submit: Latencies,
@@ -54,22 +52,16 @@ pub(super) struct LatencySet {
     pub(super) end_to_end: Latencies,
 }
 
-/// What became of jobs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JobCounts {
-    /// Submissions that were sent, repetitions not counted.
+    /// Submissions, without repetitions.
     pub submitted: u64,
-    /// Answered with an id.
     pub accepted: u64,
-    /// Answered with a refusal.
     pub refused: u64,
-    /// Seen to succeed.
     pub succeeded: u64,
-    /// Seen to fail.
     pub failed: u64,
-    /// Seen to be cancelled.
     pub canceled: u64,
-    /// Acknowledged and not to be found in the end.
+    /// Acknowledged and missing in the end.
     pub lost: u64,
     /// Ended twice, or two jobs for one idempotency key.
     pub doubled: u64,
@@ -80,57 +72,41 @@ pub struct JobCounts {
 /// One second of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Tick {
-    /// Seconds since the start.
     pub at_s: u64,
-    /// The phase, by its name.
     pub phase: String,
-    /// Requests answered within this second.
     pub requests: u64,
-    /// Jobs accepted within this second.
     pub accepted: u64,
-    /// Jobs seen to succeed within this second.
     pub succeeded: u64,
-    /// Jobs seen to fail within this second.
     pub failed: u64,
-    /// Jobs seen to be cancelled within this second.
     pub canceled: u64,
-    /// Errors within this second.
     pub errors: u64,
     /// Journeys under way at its end.
     pub in_flight: u64,
-    /// Violations so far.
     pub violations: u64,
-    /// Latency of submissions within this second: p50, p99.
+    /// Latency of submissions: p50, p99.
     pub submit_ms: Option<(f64, f64)>,
-    /// Latency of questions within this second: p50, p99.
+    /// Latency of polls: p50, p99.
     pub poll_ms: Option<(f64, f64)>,
-    /// Time until clients knew of an end, within this second: p50, p99.
+    /// Time until clients knew of an end: p50, p99.
     pub end_to_end_ms: Option<(f64, f64)>,
 }
 
-/// What was counted of a phase.
 #[derive(Clone, Debug, Default)]
 pub struct PhaseCounts {
-    /// Its name.
     pub name: String,
-    /// How long it took.
     pub duration: Duration,
-    /// Journeys that began.
     pub journeys: u64,
-    /// Requests answered meanwhile.
     pub requests: u64,
 }
 
-/// Everything.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) jobs: JobCounts,
     pub(super) requests: u64,
     /// Requests without an answer, and answers of 500 and above.
     pub(super) errors: u64,
-    /// Requests without an answer while the server was dead on purpose.
+    /// Requests without an answer while the server was killed on purpose.
     pub(super) interrupted: u64,
-    /// Answers by status.
     pub(super) statuses: BTreeMap<u16, u64>,
     pub(super) in_flight: u64,
     pub(super) latencies: LatencySet,
@@ -171,7 +147,7 @@ impl Tally {
         self.now.accepted += 1;
     }
 
-    /// A client knows of the end of its job.
+    /// A client learned of the end of its job.
     pub(super) fn ended(&mut self, state: State, took: Option<Duration>) {
         let (all, now) = match state {
             State::Succeeded => (&mut self.jobs.succeeded, &mut self.now.succeeded),
@@ -186,7 +162,6 @@ impl Tally {
         }
     }
 
-    /// A second is over.
     pub(super) fn tick(&mut self, at_s: u64, phase: &str, violations: u64) -> Tick {
         let pair = |latencies: &Latencies| Some((latencies.quantile_ms(0.5)?, latencies.quantile_ms(0.99)?));
         let tick = Tick {

@@ -1,27 +1,24 @@
-//! A promise that the server broke, with what is needed to see it again.
+//! A broken guarantee, with the request that shows it.
 
 use super::call::Call;
 use crate::http::Answer;
 use crate::limits::{SHOWN_CHARS_MAX, VIOLATIONS_MAX};
 
-/// A broken promise.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// The requirement, as in the ledger.
+    /// Requirement id, as in the ledger.
     pub id: &'static str,
-    /// What is wrong.
     pub what: String,
     /// The request after which it was seen.
     pub request: String,
-    /// The answer.
     pub response: String,
-    /// The request for a shell; the key is taken from `FORGERUN_API_KEY`.
+    /// The request for a shell; the key comes from `FORGERUN_API_KEY`.
     pub curl: String,
     /// How often it was seen; the rest is of the first time.
     pub count: u64,
 }
 
-/// All of them, the same ones counted.
+/// Violations, with repetitions counted.
 #[derive(Default)]
 pub(super) struct Violations {
     list: Vec<Violation>,

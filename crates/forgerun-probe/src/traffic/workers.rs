@@ -1,5 +1,5 @@
-//! Work for workers outside, and the workers themselves: Open Job Spec with lease tokens. Some vanish with a job until its lease is over, and then come back to
-//! claim that it is done.
+//! External workers: Open Job Spec with lease tokens. Some disappear with a job until its lease is
+//! over, and then report it as done.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -21,20 +21,20 @@ use super::tally::Class;
 use super::world::World;
 use crate::limits::{WORKER_LEASE, WORKER_PAUSE};
 
-/// What the workers have done so far, by the id of the job.
+/// Work of the workers so far, by job id.
 #[derive(Default)]
 pub(super) struct Fleet {
     jobs: RefCell<HashMap<String, Work>>,
 }
 
-/// What workers did with one job.
+/// Work on one job.
 #[derive(Default)]
 struct Work {
-    /// How often it was handed to a worker.
+    /// How often a worker fetched it.
     n_handed_out: u32,
-    /// How often a worker said that it is done, and was not refused: the answer may have been lost.
+    /// How often a worker acknowledged it without a refusal: the answer may have been lost.
     n_said: u32,
-    /// How often the server took that word for sure.
+    /// How often the server confirmed that.
     n_taken: u32,
 }
 
@@ -43,7 +43,7 @@ impl Fleet {
         change(self.jobs.borrow_mut().entry(id.to_owned()).or_default());
     }
 
-    /// In the end: nobody finished a job that another had finished, and no job succeeded by itself.
+    /// Final check: no job was finished twice, and none succeeded without a worker.
     pub(super) fn settle(&self, world: &World) {
         for (id, work) in self.jobs.borrow().iter() {
             let job = world.acknowledged.borrow().get(id).cloned();
@@ -80,7 +80,7 @@ pub(super) async fn submit(world: &Rc<World>, plan: &Plan, intended: Instant) {
     let Some(answer) = world.send_patiently(&call, intended).await else {
         return;
     };
-    // 200: a repetition after a kill, of a job that is there already.
+    // 200: a repetition after a kill, of an existing job.
     if !matches!(answer.status, 200 | 201) {
         world.tally.borrow_mut().jobs.refused += 1;
         if !matches!(answer.status, 429 | 500..=599) {
@@ -100,7 +100,7 @@ pub(super) async fn submit(world: &Rc<World>, plan: &Plan, intended: Instant) {
     world.tally.borrow_mut().accepted();
     world.acknowledge(&id, &key);
     world.fleet.change(&id, |_| {});
-    // What the workers fail is tried again by the server itself, so QUEUED may follow on RUNNING.
+    // The server retries failed jobs, so QUEUED may follow RUNNING.
     let (seen, retried) = (Cell::new(State::Queued), Cell::new(true));
     let job = Watched { world: world.clone(), id, key, intended, seen, retried };
     let Some((end, _)) = follow(&job, plan, Way::Poll, &answer).await else {
@@ -112,7 +112,7 @@ pub(super) async fn submit(world: &Rc<World>, plan: &Plan, intended: Instant) {
     }
 }
 
-/// Fetches and reports, until the run is over.
+/// Fetches and reports until the run is over.
 pub(super) async fn work(world: Rc<World>, number: usize, seed: u64) {
     let mut dice = StdRng::seed_from_u64(seed ^ (number as u64) << 32);
     let client = number % world.clients.len();
@@ -139,7 +139,7 @@ pub(super) async fn work(world: Rc<World>, number: usize, seed: u64) {
     }
 }
 
-/// Reports one job, as chance wants it.
+/// Reports one job in a random way.
 async fn report(world: &Rc<World>, key: &Key, job: &Value, story: u32) {
     let id = job["id"].as_str().unwrap_or_default().to_owned();
     let token = job["lease_token"].clone();
@@ -159,7 +159,7 @@ async fn report(world: &Rc<World>, key: &Key, job: &Value, story: u32) {
             let (world, key) = (world.clone(), key.clone());
             tokio::task::spawn_local(async move {
                 sleep(WORKER_LEASE * 2).await;
-                // By now another worker should have it. If the server is slow to notice, this one still has.
+                // By now another worker should have it, unless the server is slow to notice.
                 let mut late = false;
                 world.fleet.change(&id, |work| late = work.n_handed_out > nth);
                 ack(&world, &key, &id, &token, late).await;
@@ -169,11 +169,11 @@ async fn report(world: &Rc<World>, key: &Key, job: &Value, story: u32) {
     }
 }
 
-/// Says that a job is done. `late`: another worker has it by now, so the word must not count.
+/// Acknowledges a job. `late`: another worker has it by now, so the ack must be refused.
 async fn ack(world: &World, key: &Key, id: &str, token: &Value, late: bool) {
     let body = json!({"job_id": id, "lease_token": token, "result": {"done": true}});
     let call = Call::post("/ojs/v1/workers/ack".to_owned(), key, body.to_string());
-    // The job's own client may see the end before the answer is here.
+    // The job's client may see the end before this answer arrives.
     world.fleet.change(id, |work| work.n_said += u32::from(!late));
     let answer = world.send(&call, now()).await;
     let Ok(answer) = answer else {

@@ -1,4 +1,4 @@
-//! What all journeys of a run share: connections, clients, counters, and what the server has acknowledged.
+//! Shared by all journeys of a run: connections, clients, counters, acknowledged jobs.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -22,28 +22,27 @@ use super::workers::Fleet;
 use crate::http::Answer;
 use crate::limits::{BROKEN_PATIENCE, BROKEN_PAUSE};
 
-/// A client of the server, as its keys know it.
+/// A client of the server.
 pub(super) struct ApiClient {
     pub(super) key: Key,
-    /// For streams.
     pub(super) streaming: Client,
 }
 
-/// A job that the server has answered for.
+/// An acknowledged job.
 #[derive(Clone, Debug)]
 pub(super) struct Acknowledged {
     pub(super) key: Key,
-    /// The end that was seen; `None` if none was.
+    /// The end that was seen, if any.
     pub(super) end: Option<State>,
 }
 
 pub(super) struct World {
     pub(super) base: String,
-    /// Tells this run from others on the same server.
+    /// Unique to this run on the server.
     pub(super) run: String,
     pub(super) pool: Pool,
     pub(super) clients: Vec<ApiClient>,
-    /// What makes clients, if it needs a key.
+    /// The key that creates clients, if needed.
     pub(super) registrar: Key,
     pub(super) receiver: Option<Rc<Receiver>>,
     pub(super) fleet: Fleet,
@@ -52,7 +51,7 @@ pub(super) struct World {
     pub(super) tally: RefCell<Tally>,
     pub(super) violations: RefCell<Violations>,
     pub(super) acknowledged: RefCell<HashMap<String, Acknowledged>>,
-    /// The server is dead because we killed it.
+    /// This tool killed the server.
     pub(super) is_down: Cell<bool>,
     /// The server will be killed, so that every submission must be repeatable.
     pub(super) is_killed_at_times: bool,
@@ -62,7 +61,7 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Sends once. The latency counts from the moment at which the request was meant to be sent.
+    /// Sends once. The latency counts from when the request was meant to be sent.
     pub(super) async fn send(&self, call: &Call, intended: Instant) -> Result<Answer, Broken> {
         let was_down = self.is_down.get();
         let sent = self.pool.send(call.request(&self.pool.host)).await;
@@ -78,7 +77,7 @@ impl World {
         sent
     }
 
-    /// Sends, and sends again while the server is away, if that does no harm.
+    /// Sends, and repeats harmless requests while the server is down.
     pub(super) async fn send_patiently(&self, call: &Call, intended: Instant) -> Option<Answer> {
         let give_up = now() + BROKEN_PATIENCE;
         loop {
@@ -92,12 +91,12 @@ impl World {
         }
     }
 
-    /// Whether nobody waits any more.
+    /// Whether the run is over.
     pub(super) fn is_over(&self) -> bool {
         now() >= self.deadline.get()
     }
 
-    /// The server broke a promise.
+    /// Records a broken guarantee.
     pub(super) fn violate(
         &self,
         id: &'static str,
@@ -111,7 +110,7 @@ impl World {
         self.violations.borrow_mut().add(&self.base, id, what.into(), call, answer);
     }
 
-    /// Checks what holds of every answer.
+    /// Checks that apply to every answer.
     fn look_at(&self, call: &Call, answer: &Answer) {
         if answer.status < 400 {
             return;
@@ -140,13 +139,13 @@ impl World {
         }
     }
 
-    /// The server has answered for a job. Two ids for one key, or one id twice, are for the caller to judge.
+    /// Records an acknowledged job. The caller detects duplicates.
     pub(super) fn acknowledge(&self, id: &str, key: &Key) -> bool {
         let job = Acknowledged { key: key.clone(), end: None };
         self.acknowledged.borrow_mut().insert(id.to_owned(), job).is_none()
     }
 
-    /// A client knows of the end of a job.
+    /// A client learned of the end of a job.
     pub(super) fn ended(&self, id: &str, state: State, took: Option<Duration>) {
         if let Some(job) = self.acknowledged.borrow_mut().get_mut(id) {
             job.end = Some(state);

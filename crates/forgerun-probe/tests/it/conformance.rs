@@ -1,6 +1,9 @@
-//! Servers with one fault each: the fault is found by its id and nothing else is; a right server has no finding.
+//! Servers with one fault each: the fault is found by its id and nothing else is; a right server
+//! has no finding.
 
-use forgerun_probe::conformance::{Contract, Description, Options, Outcome, Trouble, Verdict, judge};
+use forgerun_probe::conformance::{
+    ConformanceError, Contract, Description, Options, Outcome, Verdict, judge,
+};
 use forgerun_problem::check::Level;
 
 use crate::faulty::{Fault, serve};
@@ -174,10 +177,10 @@ async fn a_wrong_key_and_a_server_that_is_not_there_are_no_verdicts() {
         key: Some(key.to_owned()),
         description: Description::default(),
     };
-    assert!(matches!(judge(&options(url, "wrong")).await, Err(Trouble::NotAuthorised(_))));
+    assert!(matches!(judge(&options(url, "wrong")).await, Err(ConformanceError::NotAuthorised(_))));
     let nobody = "http://127.0.0.1:9".to_owned();
-    assert!(matches!(judge(&options(nobody, "right")).await, Err(Trouble::Unreachable(_))));
-    assert!(matches!(judge(&options("ftp://a".to_owned(), "right")).await, Err(Trouble::Usage(_))));
+    assert!(matches!(judge(&options(nobody, "right")).await, Err(ConformanceError::Unreachable(_))));
+    assert!(matches!(judge(&options("ftp://a".to_owned(), "right")).await, Err(ConformanceError::Usage(_))));
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
-//! A run on servers with one fault each: the fault is found by its id, and nothing is found on a right one.
+//! A run on servers with one fault each: the fault is found by its id, and nothing is found on a
+//! right one.
 
 use std::time::Duration;
 
-use forgerun_probe::traffic::{Options, Scenario, Summary, Trouble, run};
+use forgerun_probe::traffic::{Options, Scenario, Summary, TrafficError, run};
 
 use crate::faulty::{Fault, serve};
 
@@ -138,8 +139,8 @@ async fn servers_elsewhere_are_not_touched_by_accident() {
         async move { run(&options, |_| {}).await }
     };
     for url in ["http://jobs.example", "http://192.0.2.1:8080", "https://[2001:db8::1]"] {
-        let Err(Trouble::Usage(reason)) = refused(url).await else { panic!("{url}") };
+        let Err(TrafficError::Usage(reason)) = refused(url).await else { panic!("{url}") };
         assert!(reason.contains("--yes-remote"), "{reason}");
     }
-    assert!(matches!(refused("http://127.0.0.1:9").await, Err(Trouble::Unreachable(_))));
+    assert!(matches!(refused("http://127.0.0.1:9").await, Err(TrafficError::Unreachable(_))));
 }

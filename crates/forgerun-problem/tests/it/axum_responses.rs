@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use axum_core::extract::FromRequestParts;
 use axum_core::response::{IntoResponse, Response};
-use forgerun_problem::axum::{ProblemField, ProblemResponse, Wishes};
+use forgerun_problem::axum::{Preferences, ProblemField, ProblemResponse};
 use forgerun_problem::read::{Meaning, Reader};
 use forgerun_problem::{FieldType, FieldWriter, Problem, Status};
 use http::{HeaderMap, Request, header};
@@ -23,13 +23,13 @@ fn body(response: Response) -> Vec<u8> {
     now(response.into_body().collect()).unwrap().to_bytes().to_vec()
 }
 
-fn wishes(pairs: &[(header::HeaderName, &str)]) -> Wishes {
+fn preferences(pairs: &[(header::HeaderName, &str)]) -> Preferences {
     let mut request = Request::builder();
     for (name, value) in pairs {
         request = request.header(name, *value);
     }
     let (mut parts, ()) = request.body(()).unwrap().into_parts();
-    now(Wishes::from_request_parts(&mut parts, &())).unwrap()
+    now(Preferences::from_request_parts(&mut parts, &())).unwrap()
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -71,8 +71,8 @@ fn the_client_gets_the_representation_it_wants() {
         ("application/json", "application/problem+json"),
         ("text/html", "application/problem+json"),
     ] {
-        let wishes = wishes(&[(header::ACCEPT, accept)]);
-        let response = ProblemResponse::new(out_of_credit()).wanted(&wishes).into_response();
+        let preferences = preferences(&[(header::ACCEPT, accept)]);
+        let response = ProblemResponse::new(out_of_credit()).wanted(&preferences).into_response();
         assert_eq!(header(response.headers(), "content-type"), Some(content_type));
         assert_eq!(header(response.headers(), "vary"), Some("Accept, Accept-Language"));
         let read = Reader::new().response(403, content_type, &body(response)).unwrap().unwrap();
@@ -82,21 +82,21 @@ fn the_client_gets_the_representation_it_wants() {
 
 #[test]
 fn several_accept_lines_count_as_one() {
-    let wishes = wishes(&[
+    let preferences = preferences(&[
         (header::ACCEPT, "application/problem+json;q=0.1"),
         (header::ACCEPT, "application/problem+xml"),
     ]);
-    let response = ProblemResponse::new(out_of_credit()).wanted(&wishes).into_response();
+    let response = ProblemResponse::new(out_of_credit()).wanted(&preferences).into_response();
     assert_eq!(header(response.headers(), "content-type"), Some("application/problem+xml"));
 }
 
 #[test]
 fn the_language_is_negotiated_and_told() {
-    let wishes = wishes(&[(header::ACCEPT_LANGUAGE, "de-AT, en;q=0.5")]);
-    let language = wishes.language("en", &["de"]);
+    let preferences = preferences(&[(header::ACCEPT_LANGUAGE, "de-AT, en;q=0.5")]);
+    let language = preferences.language("en", &["de"]);
     let response = ProblemResponse::new(out_of_credit()).in_language(language).into_response();
     assert_eq!(header(response.headers(), "content-language"), Some("de"));
-    assert_eq!(Wishes::default().language("en", &["de"]), "en");
+    assert_eq!(Preferences::default().language("en", &["de"]), "en");
 }
 
 #[test]

@@ -1,19 +1,19 @@
-//! How long things may take.
+//! Timeouts and other bounds of requests.
 
 use std::time::Duration;
 
 use crate::limits::{REQUEST_TIMEOUT, STREAM_EVENTS_WAITING_MAX, STREAM_HEARTBEAT, WAIT_MAX};
 
-/// How long things may take. Not for operators; tests have less patience.
+/// Timeouts. Not configurable; tests use shorter ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// A request, not counting what its client asked to wait.
+    /// A request, without the wait that its client asked for.
     pub request_timeout: Duration,
-    /// What a client may ask to wait.
+    /// Longest wait that a client may ask for.
     pub wait_max: Duration,
-    /// Between two signs of life of a stream.
+    /// Heartbeat interval of a stream.
     pub stream_heartbeat: Duration,
-    /// Events that may wait for one stream.
+    /// Events buffered per stream.
     pub stream_events_waiting: usize,
 }
 

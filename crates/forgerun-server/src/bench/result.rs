@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use forgerun_core::Command;
-use forgerun_core::command::{Claim, Content, Held, Holder, NewJob, Submit, Succeed, WorkerKind};
+use forgerun_core::command::{Claim, Content, HeldJob, LeaseProof, NewJob, Submit, Succeed, WorkerKind};
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Head, Name};
 use forgerun_core::queue::Owner;
@@ -116,7 +116,7 @@ async fn keep(options: &ResultOptions) -> io::Result<StoredFile> {
     };
     let claimed = app.engine.claim(claim, Duration::from_secs(10)).await.map_err(other)?;
     let claimed = claimed.first().ok_or_else(|| io::Error::other("there is no job"))?;
-    let mut intake = app.engine.keep("application/octet-stream", Some("bench.bin".into()));
+    let mut intake = app.engine.begin_result("application/octet-stream", Some("bench.bin".into()));
     for n in 0..options.size_mib {
         intake.write(block(n)).await.map_err(io::Error::other)?;
     }
@@ -124,7 +124,7 @@ async fn keep(options: &ResultOptions) -> io::Result<StoredFile> {
     let Content::Stored(blob) = output.content else {
         return Err(io::Error::other("the result is too small"));
     };
-    let held = Held { job, holder: Holder::Token(claimed.fence), client: None };
+    let held = HeldJob { job, proof: LeaseProof::Token(claimed.fence), client: None };
     let succeed = Succeed { held, output: Some(Arc::new(output)) };
     app.engine.act(Command::Succeed(succeed)).await.map_err(other)?;
     app.engine.stop().await;

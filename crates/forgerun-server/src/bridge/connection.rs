@@ -1,4 +1,4 @@
-//! A connection to the broker, and a channel on which every message is confirmed.
+//! A connection to the broker, and a channel with publisher confirms.
 
 use std::time::Duration;
 
@@ -12,34 +12,31 @@ use tokio::time::timeout;
 use crate::config::Secret;
 use crate::limits::{AMQP_CONFIRM_TIMEOUT, AMQP_CONNECT_TIMEOUT};
 
-/// Why the bridge cannot go on for now.
+/// Why the bridge has failed for now.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BridgeError {
-    /// What the broker or the network says.
     #[error("{0}")]
     Broker(#[from] lapin::Error),
-    /// It says nothing.
     #[error("{what} took longer than {} s", .limit.as_secs())]
     Timeout { what: &'static str, limit: Duration },
-    /// A message has no place there: the queue is full, or is not there. OJS's QUEUE_FULL.
+    /// A message cannot be routed: the queue is full or missing. OJS's QUEUE_FULL.
     #[error("QUEUE_FULL: no queue behind {exchange} took a message for {key}: {reason}")]
     Full { exchange: &'static str, key: String, reason: String },
-    /// The broker delivers no more, for example because the queue was deleted.
+    /// The broker cancelled the consumer, for example because the queue was deleted.
     #[error("the broker has cancelled the consumer of {0}")]
     Cancelled(String),
-    /// The store does not take what is in hand.
+    /// The store does not accept the messages.
     #[error("the store has not taken messages of {queue} for {} s: {reason}", .held.as_secs())]
     NotTaken { queue: String, held: Duration, reason: String },
-    /// A loop of ours came to an end that nobody foresaw.
+    /// An internal loop ended unexpectedly.
     #[error("a loop of the bridge broke off: {0}")]
     Broken(tokio::task::JoinError),
-    /// The configuration names a client that is not there.
+    /// The configured client does not exist.
     #[error("there is no client {0}, which amqp.client_id names")]
     NoClient(ClientId),
-    /// The schemas of the client cannot be read, so no message can be judged.
+    /// The schemas of the client cannot be read, so no message can be validated.
     #[error("schemas of the client cannot be read ({0:?})")]
     NoSchemas(Fault),
-    /// The store does not answer.
     #[error("{0}")]
     Engine(#[from] forgerun_engine::Error),
 }
@@ -50,7 +47,7 @@ impl From<forgerun_store::Error> for BridgeError {
     }
 }
 
-/// Connects. The URL may hold a password, so it is in no message.
+/// Connects. The URL may contain a password, so it is in no message.
 pub(super) async fn connect(url: &Secret, name: &str) -> Result<Connection, BridgeError> {
     let properties = ConnectionProperties::default().with_connection_name(name.into());
     let connecting = Connection::connect(url.expose(), properties);
@@ -68,12 +65,12 @@ async fn within<T>(
     }
 }
 
-/// Publishes, and waits until the broker has the message.
+/// Publishes, and awaits confirms.
 pub(super) struct Publisher {
     channel: Channel,
 }
 
-/// A message on its way, and where to.
+/// A message that is not confirmed yet.
 pub(super) struct SentMessage {
     exchange: &'static str,
     key: String,
@@ -87,7 +84,6 @@ impl Publisher {
         Ok(Publisher { channel })
     }
 
-    /// Publishes one message.
     pub(super) async fn publish(
         &self,
         exchange: &'static str,
@@ -98,7 +94,7 @@ impl Publisher {
         self.send(exchange, key, properties, body).await?.confirmed().await
     }
 
-    /// Sends one message; what the broker says to it is still to be awaited. It must be routed to a queue.
+    /// Sends one message; its confirm is awaited separately. It must be routed to a queue.
     pub(super) async fn send(
         &self,
         exchange: &'static str,
@@ -115,7 +111,8 @@ impl Publisher {
 }
 
 impl SentMessage {
-    /// Ready when the broker has the message. One that came back (no queue) or was refused (the queue is full) is an error (C-76).
+    /// Resolves when the broker has confirmed the message. A returned (no queue) or refused one
+    /// (queue full) is an error (C-76).
     pub(super) async fn confirmed(self) -> Result<(), BridgeError> {
         let SentMessage { exchange, key, confirm } = self;
         let reason = match within("a confirm", AMQP_CONFIRM_TIMEOUT, confirm).await? {

@@ -1,7 +1,8 @@
 //! Messages that cancel jobs: type `ojs.control.cancel`, body `{"job_id": …}`.
 //!
-//! A cancel may overtake the job it is meant for, since both come by different queues. So one that names an unknown job is kept for
-//! a while; then it is a dead letter, where somebody can see that it had no effect.
+//! A cancel may overtake its job, since they come through different queues. So a cancel of an
+//! unknown job is kept for a while and then becomes a dead letter, where an operator can see that
+//! it had no effect.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use forgerun_core::job::Name;
 use forgerun_core::{Command, Refusal};
 use forgerun_engine::Error;
 use forgerun_wire::ojs::amqp::{CANCEL, control_queue, read_control};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use lapin::Connection;
 use lapin::message::Delivery;
 use lapin::types::ShortString;
@@ -27,10 +28,10 @@ use super::session::Backoff;
 use crate::edge::ApiError;
 use crate::limits::{AMQP_CANCEL_WAIT, AMQP_CONTROL_PREFETCH, AMQP_HOLD_PAUSE, TROUBLE_AFTER_S};
 
-/// What a job says that was cancelled this way.
+/// Cancel reason.
 const REASON: &str = "cancelled by a message on its control queue";
 
-/// Obeys the commands of a queue until the bridge shall stop (`Ok`) or something breaks.
+/// Processes the cancels of a queue until the bridge stops (`Ok`) or an error occurs.
 pub(super) async fn run(
     context: &Arc<BridgeContext>,
     connection: &Connection,
@@ -45,7 +46,7 @@ pub(super) async fn run(
     loop {
         tokio::select! {
             biased;
-            // What waits for its job comes again.
+            // Waiting cancels come again.
             () = context.stopping() => return Ok(()),
             Some(done) = commands.join_next() => {
                 done.unwrap_or_else(|error| Err(BridgeError::Broken(error)))?;
@@ -73,7 +74,7 @@ async fn obey(
         },
         _ => {
             let detail = format!("A control message must have the type {CANCEL}.");
-            Err(Box::new(Refused::new(Kind::UnsupportedFeature, detail).fact("supported", CANCEL)))
+            Err(Box::new(RefusedRequest::new(Kind::UnsupportedFeature, detail).fact("supported", CANCEL)))
         }
     };
     match obeyed {
@@ -86,8 +87,8 @@ async fn obey(
     }
 }
 
-/// Cancels a job. One that has ended is past caring.
-async fn cancel(context: &BridgeContext, job: JobId) -> Result<(), Box<Refused>> {
+/// Cancels a job. An ended job is left alone.
+async fn cancel(context: &BridgeContext, job: JobId) -> Result<(), Box<RefusedRequest>> {
     let (mut waited, mut pause) = (Duration::ZERO, AMQP_HOLD_PAUSE);
     loop {
         let cancel = Cancel {
@@ -109,14 +110,14 @@ async fn cancel(context: &BridgeContext, job: JobId) -> Result<(), Box<Refused>>
             // Its job cannot be read.
             Error::Store(failed) if is_final(failed.fault) => {
                 let detail = "The store cannot cancel this job.";
-                return Err(Box::new(Refused::new(Kind::StorageError, detail)));
+                return Err(Box::new(RefusedRequest::new(Kind::StorageError, detail)));
             }
-            // The store's trouble is not the message's: it waits for as long as that takes.
+            // An error of the store is not the message's fault: it waits.
             Error::Overloaded | Error::Stopped | Error::Store(_) => {}
         }
         context.pause(pause).await;
         if context.is_stopping() {
-            // Whoever obeys commands leaves now, and cuts this one off: it comes again.
+            // The loop ends, and the message comes again.
             std::future::pending::<()>().await;
         }
         waited += pause;

@@ -1,14 +1,16 @@
-//! Jobs that failed are published: to the retry exchange if another attempt follows, to the dead-letter exchange if none does.
-//! A job that was discarded is published nowhere; its end is on the exchange of results, as any other.
+//! Publishes failed jobs: to the retry exchange if another attempt follows, else to the dead-letter
+//! exchange. A discarded job is not published here; its end is on the results exchange, like any
+//! other.
 //!
-//! A sink of the journal. So every failure is published at least once, in order per job, by one node at a time, however long the
-//! broker was away; and the place in the journal moves only after the broker has confirmed.
+//! A sink of the journal. So every failure is published at least once, in order per job, by one
+//! node at a time, however long the broker was down; the position moves only after the broker has
+//! confirmed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use forgerun_core::catalog::Kind;
-use forgerun_core::history::{Event, EventKind, EventName, Outlook};
+use forgerun_core::history::{Event, EventKind, EventName, RetryStatus};
 use forgerun_core::id::{EventId, JobId};
 use forgerun_core::job::{AttemptError, Input, Job, Name};
 use forgerun_core::queue::{Owner, QueueId};
@@ -38,14 +40,14 @@ pub(super) struct FailureSink {
     pub(super) link: Mutex<Link>,
 }
 
-/// A connection that lasts from one send to the next.
+/// A connection kept between sends.
 #[derive(Default)]
 pub(super) struct Link {
     open: Option<(Connection, Publisher)>,
-    /// Events of the wave under way that the broker has: a wave that is repeated because of one of its messages does not publish
-    /// all the others again.
+    /// Confirmed events of the current wave: if one of its messages fails, the repetition does not
+    /// publish the others again.
     confirmed: HashSet<EventId>,
-    /// Queues that a try to connect found or made before it was broken off.
+    /// Queues that a cancelled attempt to connect has declared.
     declared: HashSet<Name>,
 }
 
@@ -58,7 +60,7 @@ impl EventSink for FailureSink {
         "amqp"
     }
 
-    /// A worker that hands its job back has not failed.
+    /// A job that its worker hands back has not failed.
     fn wants(&self, event: &Event) -> bool {
         matches!(event.kind, EventKind::Moved { to: State::Failed, cause, .. } if cause != Cause::HandBack)
     }
@@ -96,7 +98,8 @@ impl FailureSink {
     }
 
     async fn publish_over(&self, link: &mut Link, failures: &[FailureMessage]) -> Result<(), BridgeError> {
-        // Put back only if all went well: whatever is wrong, also if this is broken off, a new connection begins with the topology.
+        // Put back only on success: after any error or cancellation a new connection declares the
+        // topology again.
         let (connection, publisher) = match link.open.take() {
             Some(open) => open,
             None => self.connect(&mut link.declared).await?,
@@ -121,8 +124,8 @@ impl FailureSink {
         Ok(())
     }
 
-    /// Connects, and makes what is missing for all queues. A try that is broken off leaves in `declared` what the next one need not do
-    /// again: with a distant broker and many queues one try may not be enough.
+    /// Connects, and declares what is missing for all queues. A cancelled attempt leaves its
+    /// progress in `declared`: with a distant broker and many queues one attempt may not suffice.
     async fn connect(&self, declared: &mut HashSet<Name>) -> Result<(Connection, Publisher), BridgeError> {
         let connection = connect(&self.url, "forgerun bridge failures").await?;
         let missing: Vec<&Name> = self.queues.iter().filter(|queue| !declared.contains(*queue)).collect();
@@ -134,13 +137,13 @@ impl FailureSink {
             declared.extend(some.iter().map(|queue| (*queue).clone()));
         }
         let publisher = Publisher::open(&connection).await?;
-        // The next connection looks at all of them again: the broker may have lost them by then.
+        // The next connection checks all of them again: the broker may have lost them by then.
         declared.clear();
         Ok((connection, publisher))
     }
 }
 
-/// The inputs of jobs; `None` for one that cannot be read.
+/// Inputs of jobs; `None` for an unreadable one.
 async fn inputs(store: &dyn Store, ids: Vec<JobId>) -> Result<HashMap<JobId, Option<Input>>, BridgeError> {
     match store.inputs(ids.clone()).await {
         Ok(found) => Ok(found.into_iter().map(|(id, input)| (id, Some(input))).collect()),
@@ -159,7 +162,7 @@ async fn inputs(store: &dyn Store, ids: Vec<JobId>) -> Result<HashMap<JobId, Opt
     }
 }
 
-/// What is published about a failure, and where to.
+/// The message about a failure, and its exchange.
 struct FailureMessage {
     event: EventId,
     exchange: &'static str,
@@ -169,7 +172,7 @@ struct FailureMessage {
 }
 
 impl FailureMessage {
-    /// `None` for a job that was discarded.
+    /// `None` for a discarded job.
     fn new(failure: &SinkEvent, input: &Input) -> Option<FailureMessage> {
         let (job, event) = (&failure.job, &failure.event);
         let known =
@@ -179,7 +182,7 @@ impl FailureMessage {
             return None;
         }
         let queue = job.head.queue.as_str();
-        let will_retry = matches!(event.kind, EventKind::Moved { outlook: Outlook::WillRetry, .. });
+        let will_retry = matches!(event.kind, EventKind::Moved { retry_status: RetryStatus::WillRetry, .. });
         let (after, exchange, key) = if will_retry {
             let wait = error.wait.unwrap_or_default();
             (AfterFailure::Retry(wait), RETRY, delay_key(queue, delay_step_ms(wait)))
@@ -197,7 +200,7 @@ impl FailureMessage {
     }
 }
 
-/// A failure of which the job knows no more, because it has failed too often since.
+/// A failure that the job no longer lists, because it has failed too often since.
 fn forgotten(event: &Event) -> AttemptError {
     let kind = if event.name() == EventName::TimedOut { Kind::HandlerTimeout } else { Kind::HandlerError };
     AttemptError {
@@ -215,7 +218,6 @@ fn forgotten(event: &Event) -> AttemptError {
     }
 }
 
-/// The sink of this server.
 pub(super) fn sink(context: &super::BridgeContext) -> Arc<FailureSink> {
     Arc::new(FailureSink {
         engine: context.app.engine.clone(),

@@ -1,4 +1,4 @@
-//! A message of a bridged queue, read: a job to submit, news of a job that is known, or neither.
+//! Parses a message of a bridged queue: a new job, a returning one, or invalid.
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::Submit;
@@ -8,7 +8,7 @@ use forgerun_problem::CorrelationId;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::amqp::{header, job_id};
 use forgerun_wire::ojs::envelope::{self, Rules};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use lapin::BasicProperties;
 use lapin::types::ShortString;
 
@@ -19,31 +19,30 @@ use crate::config::PrivateTargets;
 use crate::dialects::ojs::submission::{TERMS, from_envelope};
 use crate::edge::ApiError;
 use crate::limits::OJS_ENVELOPE_BYTES_MAX;
-use crate::submission::{self, Key, Sent, Violations};
+use crate::submission::{self, Key, SubmissionContext, Violations};
 
-/// Keys of messages meet no keys of requests.
+/// Keeps message keys apart from request keys.
 const OPERATION: &str = "amqp";
 
-/// What a message is.
 pub(super) enum Incoming {
-    /// A job to submit.
     New(Box<NewMessage>),
-    /// It was published by a server that knows the job, for this attempt.
-    Returning { job: JobId, attempt: Option<u32> },
-    /// It cannot become a job.
-    Refused(Box<Refused>),
+    /// A server that knows the job published it, for this attempt.
+    Returning {
+        job: JobId,
+        attempt: Option<u32>,
+    },
+    Refused(Box<RefusedRequest>),
 }
 
 /// A message that may become a job.
 pub(super) struct NewMessage {
-    /// The id that the producer chose, or that the job has if it is there already.
+    /// The producer's id, or that of an existing job.
     pub(super) id: Option<JobId>,
-    /// The command that makes it one.
     pub(super) submit: Submit,
 }
 
 impl NewMessage {
-    /// The store may have written it all the same. Whoever submits it again finds it by its id then.
+    /// The store may have written it. A repetition finds it by its id.
     pub(super) fn may_be_there(&mut self) {
         for job in &mut self.submit.jobs {
             job.id_given = true;
@@ -53,7 +52,7 @@ impl NewMessage {
 }
 
 impl Incoming {
-    /// Reads a message of `queue`.
+    /// Parses a message of `queue`.
     pub(super) async fn read(
         context: &BridgeContext,
         queue: &Name,
@@ -69,7 +68,7 @@ impl Incoming {
         match read_new(context, queue, properties, body, named).await {
             Ok(new) => Ok(Incoming::New(Box::new(new))),
             Err(error) => match error.read_fault() {
-                // Trouble of the store is no fault of the message, which comes again.
+                // An error of the store is not the message's fault, so the message comes again.
                 Some(fault) => Err(BridgeError::NoSchemas(fault)),
                 None => Ok(Incoming::Refused(Box::new(error.into_parts().0))),
             },
@@ -87,7 +86,7 @@ async fn read_new(
     let app = &context.app;
     if body.len() > OJS_ENVELOPE_BYTES_MAX {
         let detail = format!("The message is larger than {} KB.", OJS_ENVELOPE_BYTES_MAX / 1024);
-        return Err(Refused::new(Kind::JobPayloadTooLarge, detail).into());
+        return Err(RefusedRequest::new(Kind::JobPayloadTooLarge, detail).into());
     }
     let now = app.clock.now();
     let rules = Rules {
@@ -98,7 +97,7 @@ async fn read_new(
     };
     let mut envelope = envelope::read(body, rules)?;
     envelope.id = envelope.id.or(named);
-    // The broker has put it there, whatever the envelope says.
+    // The broker's queue counts, whatever the envelope says.
     envelope.queue = Some(queue.clone());
     let id = envelope.id;
     let message_id = properties.message_id().as_ref().map(|id| id.as_str().to_owned());
@@ -115,8 +114,8 @@ async fn read_new(
         ..Head::new(context.owner.client, queue.clone(), now)
     };
     let submission = from_envelope(app, &context.owner, envelope, head)?;
-    let sent = Sent { key: key.as_deref(), bytes: 0, private: PrivateTargets::Deny };
-    let checked = submission.check(app, &TERMS, sent, Violations::default()).await?;
+    let context = SubmissionContext { key: key.as_deref(), bytes: 0, private: PrivateTargets::Deny };
+    let checked = submission.check(app, &TERMS, context, Violations::default()).await?;
     let key = match key.as_deref() {
         Some(key) => Some(Key { operation: OPERATION, key, fingerprint: fingerprint(body)? }),
         None => None,

@@ -1,10 +1,11 @@
 //! Messages become jobs.
 //!
-//! What has arrived is submitted together, so that one transaction serves many messages; each is acknowledged when its job is on
-//! disk. A store that has no room, or does not answer, leaves the messages in hand: no more are taken, and the surplus waits on the
-//! broker. In hand for too long they are given back, so that another node can try, and the broker does not think that we hang.
-//! What comes too fast is sent round by a delay queue; unless the queue has a bound, since a broker drops what comes back to a
-//! queue that is full. Then it stays in hand too.
+//! Arrived messages are submitted together, so that one transaction serves many; each is
+//! acknowledged when its job is durable. If the store is full or fails, messages are held: no more
+//! are consumed, and the surplus waits on the broker. After too long they are returned, so that
+//! another node can try, and the broker does not consider this consumer hung. Messages beyond the
+//! rate limit pass through a delay queue, unless the queue is bounded, since a broker drops what
+//! returns to a full queue. Then they are held, too.
 
 use std::sync::Arc;
 use std::task::Poll;
@@ -18,7 +19,7 @@ use forgerun_core::job::Name;
 use forgerun_engine::Error;
 use forgerun_store::Fault;
 use forgerun_wire::ojs::amqp::{DEAD, RETRY, delay_key, delay_ms, delay_step_ms, job_queue};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use futures_core::Stream;
 use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicConsumeOptions, BasicQosOptions};
@@ -36,7 +37,7 @@ use super::session::Backoff;
 use crate::edge::ApiError;
 use crate::limits::{AMQP_HOLD_MAX, AMQP_HOLD_PAUSE, AMQP_PREFETCH, TROUBLE_AFTER_S};
 
-/// Takes in the jobs of a queue until the bridge shall stop (`Ok`) or something breaks.
+/// Consumes the jobs of a queue until the bridge stops (`Ok`) or an error occurs.
 pub(super) async fn run(
     context: &Arc<BridgeContext>,
     connection: &Connection,
@@ -56,14 +57,14 @@ pub(super) async fn run(
     }
 }
 
-/// What the broker delivers from one queue.
+/// Deliveries from one queue.
 pub(super) struct Deliveries {
     consumer: Consumer,
     queue: String,
 }
 
 impl Deliveries {
-    /// Begins to consume, with at most `prefetch` messages that are not acknowledged.
+    /// Starts consuming, with at most `prefetch` unacknowledged messages.
     pub(super) async fn open(
         connection: &Connection,
         queue: String,
@@ -76,7 +77,7 @@ impl Deliveries {
         Ok(Deliveries { consumer, queue })
     }
 
-    /// All that has arrived, at least one. Safe to drop: what was not handed out is still there.
+    /// All arrived messages, at least one. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Vec<Delivery>, BridgeError> {
         let mut batch = Vec::new();
         std::future::poll_fn(|context| {
@@ -96,7 +97,6 @@ impl Deliveries {
     }
 }
 
-/// Tells the broker that the message is somebody else's by now.
 pub(super) async fn acknowledge(delivery: &Delivery) -> Result<(), BridgeError> {
     delivery.ack(BasicAckOptions::default()).await?;
     Ok(())
@@ -108,24 +108,21 @@ struct QueueIntake<'a> {
     publisher: Publisher,
 }
 
-/// A message that waits to become a job.
+/// A message to be submitted.
 struct Waiting {
     delivery: Delivery,
     new: Box<NewMessage>,
 }
 
-/// What the store said to a message.
+/// The store's answer about a message.
 enum StoreAnswer {
-    /// It is dealt with.
     Done(MessageFate),
-    /// It cannot become a job.
-    Refused(Box<Refused>),
-    /// Not now.
+    Refused(Box<RefusedRequest>),
     Later(String),
 }
 
 impl QueueIntake<'_> {
-    /// Deals with every message of a batch, however long that takes.
+    /// Processes every message of a batch, however long that takes.
     async fn take_in(&self, batch: Vec<Delivery>) -> Result<(), BridgeError> {
         let mut waiting = Vec::with_capacity(batch.len());
         let mut too_fast_s = None;
@@ -154,15 +151,16 @@ impl QueueIntake<'_> {
             }
         }
         self.submit(waiting).await?;
-        // Otherwise messages would go round faster than any of them may come in.
+        // Otherwise messages would circulate faster than they may come in.
         if let Some(seconds) = too_fast_s {
             self.context.pause(Duration::from_secs(seconds)).await;
         }
         Ok(())
     }
 
-    /// Waits until a message may come in that came too fast. `false` if the bridge shall stop: the message is given back.
-    async fn wait_for_turn(&self, mut refused: Box<Refused>) -> Result<bool, BridgeError> {
+    /// Waits until a message within the rate limit. `false` if the bridge stops: the message is
+    /// returned.
+    async fn wait_for_turn(&self, mut refused: Box<RefusedRequest>) -> Result<bool, BridgeError> {
         let mut waited = Duration::ZERO;
         while !self.context.is_stopping() {
             if waited >= AMQP_HOLD_MAX {
@@ -180,11 +178,11 @@ impl QueueIntake<'_> {
         Ok(false)
     }
 
-    /// Submits messages until the store has dealt with all of them.
+    /// Submits messages until the store has answered all of them.
     async fn submit(&self, mut waiting: Vec<Waiting>) -> Result<(), BridgeError> {
         let (mut waited, mut pause, mut held) = (Duration::ZERO, AMQP_HOLD_PAUSE, None);
         while let Some(reason) = self.submit_once(&mut waiting).await? {
-            // Given back without a word of error when the server stops: the next one has them.
+            // Returned without an error when the server stops: the next consumer gets them.
             if self.context.is_stopping() {
                 return Ok(());
             }
@@ -205,7 +203,8 @@ impl QueueIntake<'_> {
         Ok(())
     }
 
-    /// Submits what waits; what the store does not take now stays. Why, if any stays.
+    /// Submits the waiting messages; those that the store cannot take now stay. Returns the reason,
+    /// if any stay.
     async fn submit_once(&self, waiting: &mut Vec<Waiting>) -> Result<Option<String>, BridgeError> {
         let submits: Vec<Submit> = waiting.iter().map(|waiting| waiting.new.submit.clone()).collect();
         let answers = self.context.app.engine.submit_each(submits).await;
@@ -230,7 +229,7 @@ impl QueueIntake<'_> {
         Ok(later)
     }
 
-    /// What the engine's refusal means for a message.
+    /// The meaning of an engine error for a message.
     async fn answered(&self, id: Option<JobId>, error: Error) -> Result<StoreAnswer, BridgeError> {
         if let Error::Refused(Refusal::Duplicate { existing, .. }) = &error
             && Some(*existing) == id
@@ -242,17 +241,16 @@ impl QueueIntake<'_> {
             Error::Refused(Refusal::QueueFull { .. } | Refusal::QueuePaused { .. })
             | Error::Overloaded
             | Error::Stopped => StoreAnswer::Later(error.to_string()),
-            // The store will never write this one, or cannot read what it meets there.
-            Error::Store(error) if is_final(error.fault) => StoreAnswer::Refused(Box::new(Refused::new(
-                Kind::StorageError,
-                "The store does not take this job.",
-            ))),
+            // The store will never write this one, or cannot read a row it needs.
+            Error::Store(error) if is_final(error.fault) => StoreAnswer::Refused(Box::new(
+                RefusedRequest::new(Kind::StorageError, "The store does not take this job."),
+            )),
             Error::Store(error) => StoreAnswer::Later(error.to_string()),
             error @ Error::Refused(_) => StoreAnswer::Refused(Box::new(ApiError::from(error).into_parts().0)),
         })
     }
 
-    /// Whether a job belongs to the bridge. One that cannot be read may be anybody's.
+    /// Whether a job belongs to the bridge's client. An unreadable one may be any client's.
     async fn is_ours(&self, job: JobId) -> Result<bool, BridgeError> {
         match self.context.app.engine.store().job(job).await {
             Ok(found) => Ok(found.is_some_and(|job| job.head.client == self.context.owner.client)),
@@ -261,11 +259,11 @@ impl QueueIntake<'_> {
         }
     }
 
-    /// What a message means that comes back from a delay queue: nothing, since the store has its own clock (C-109).
+    /// A message from a delay queue has no effect, since the store has its own clock (C-109).
     async fn returned(&self, job: JobId, attempt: Option<u32>) -> Result<MessageFate, BridgeError> {
         let found = match self.context.app.engine.store().job(job).await {
             Ok(found) => found,
-            // It is there, and its message changes nothing whatever it says.
+            // It exists, and its message changes nothing whatever it contains.
             Err(error) if error.fault == Fault::Corrupt => return Ok(MessageFate::Joined),
             Err(error) => return Err(error.into()),
         };
@@ -274,7 +272,7 @@ impl QueueIntake<'_> {
     }
 
     /// Counts a message as a request of its client.
-    fn count(&self) -> Result<(), Box<Refused>> {
+    fn count(&self) -> Result<(), Box<RefusedRequest>> {
         let (app, now) = (&self.context.app, self.context.app.clock.now());
         let limiter = app.bridge_limiter.as_ref().unwrap_or(&app.limiter);
         let account = limiter.client(self.context.owner.client, now);
@@ -288,8 +286,8 @@ impl QueueIntake<'_> {
         Ok(())
     }
 
-    /// Sends a message round by a delay queue, because it came too fast.
-    async fn put_off(&self, delivery: &Delivery, refused: &Refused) -> Result<(), BridgeError> {
+    /// Sends a message through a delay queue because of the rate limit.
+    async fn put_off(&self, delivery: &Delivery, refused: &RefusedRequest) -> Result<(), BridgeError> {
         let wait = Duration::from_secs(wait_s(refused));
         let now = self.context.app.clock.now();
         let queue = self.queue.as_str();
@@ -300,22 +298,22 @@ impl QueueIntake<'_> {
         self.settle(delivery, MessageFate::Delayed).await
     }
 
-    async fn bury(&self, delivery: &Delivery, refused: &Refused) -> Result<(), BridgeError> {
+    async fn bury(&self, delivery: &Delivery, refused: &RefusedRequest) -> Result<(), BridgeError> {
         bury(self.context, self.queue, &self.publisher, delivery, refused).await
     }
 }
 
-/// Whether the store will say the same however often it is asked.
+/// Whether the store would always answer the same.
 pub(super) fn is_final(fault: Fault) -> bool {
     matches!(fault, Fault::Rejected | Fault::Corrupt)
 }
 
-/// For how long whoever came too fast shall wait, in seconds.
-fn wait_s(refused: &Refused) -> u64 {
+/// Seconds to wait after exceeding the rate limit.
+fn wait_s(refused: &RefusedRequest) -> u64 {
     refused.retry_after_s.unwrap_or(TROUBLE_AFTER_S)
 }
 
-/// Counted among the queues that are held up, for as long as it lives.
+/// Counts as a held queue while it lives.
 struct HeldQueue(Gauge);
 
 impl HeldQueue {
@@ -331,13 +329,13 @@ impl Drop for HeldQueue {
     }
 }
 
-/// Puts a message among the dead letters of its queue, with the reason.
+/// Moves a message to the dead letters of its queue, with the reason.
 pub(super) async fn bury(
     context: &BridgeContext,
     queue: &Name,
     publisher: &Publisher,
     delivery: &Delivery,
-    refused: &Refused,
+    refused: &RefusedRequest,
 ) -> Result<(), BridgeError> {
     let code = refused.kind.entry().ojs_or_custom();
     debug!(queue = queue.as_str(), code, "a message from the broker is a dead letter");

@@ -1,4 +1,4 @@
-//! What an operator can count of the bridge.
+//! Metrics of the bridge.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -6,20 +6,19 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-/// What became of a message from the broker.
+/// The result of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageFate {
-    /// It is a job now.
+    /// It became a job.
     Taken,
-    /// Its job was there already.
+    /// Its job existed.
     Joined,
-    /// It was about an attempt that is over, or about a job that is gone.
+    /// It was about an ended attempt or a deleted job.
     Stale,
-    /// It came too fast, and was put off.
+    /// It exceeded the rate limit, and was delayed.
     Delayed,
-    /// It cannot become a job.
     DeadLettered,
-    /// It cancelled a job, or came too late to.
+    /// A cancel was carried out, or came too late.
     Obeyed,
 }
 
@@ -50,7 +49,6 @@ struct FateLabel {
     fate: &'static str,
 }
 
-/// Counts messages and connections.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BridgeMetrics {
     messages: Family<FateLabel, Counter>,
@@ -93,12 +91,10 @@ impl BridgeMetrics {
         );
     }
 
-    /// Counts a connection or channel that broke.
     pub(super) fn broke(&self) {
         self.errors.inc();
     }
 
-    /// Counts a message.
     pub(super) fn count(&self, fate: MessageFate) {
         self.messages.get_or_create(&FateLabel { fate: fate.label() }).inc();
     }

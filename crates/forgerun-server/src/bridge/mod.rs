@@ -1,4 +1,5 @@
-//! The bridge to a RabbitMQ broker: OJS jobs that are published there become jobs here, and what becomes of them goes back.
+//! The bridge to a RabbitMQ broker: OJS jobs published there become jobs here, and their failures
+//! are published there.
 //!
 //! ```text
 //!   ojs.queue.{name} ─► intake ─► engine.submit ─► commit ─► basic.ack
@@ -11,17 +12,18 @@
 //! | file | subject |
 //! |---|---|
 //! | `connection.rs` | connects, and publishes with confirms |
-//! | `topology.rs` | what must be there on the broker |
-//! | `session.rs` | one connection and its loops; what follows when it breaks |
+//! | `topology.rs` | declares exchanges and queues |
+//! | `session.rs` | one connection and its loops, and reconnecting |
 //! | `intake.rs`, `incoming.rs` | messages become jobs |
 //! | `control.rs` | messages that cancel jobs |
-//! | `failures.rs` | jobs that failed are published |
-//! | `properties.rs` | between our messages and those of the client library |
+//! | `failures.rs` | failed jobs are published |
+//! | `properties.rs` | converts message properties |
 //!
-//! What is promised: a message is acknowledged only after its job is on disk, or after the broker has confirmed that it waits
-//! elsewhere. A message that comes again, because the server or the broker died in between, meets the job that it became, by the
-//! job's id or else by its own. The store alone decides about retries (C-109): a message that comes back from a delay queue changes
-//! nothing. A message that cannot become a job goes to the dead letters of its queue and delays nobody.
+//! Guarantee: a message is acknowledged only after its job is durable, or after the broker has
+//! confirmed that it is stored elsewhere. A repeated message, after a crash of the server or
+//! broker, finds its job, by the job's id or by its own. The store alone decides about retries
+//! (C-109): a message from a delay queue changes nothing. A message that cannot become a job goes
+//! to the dead letters of its queue and delays no other.
 
 mod connection;
 mod control;
@@ -46,7 +48,7 @@ use crate::own_clients::BRIDGE_CLIENT;
 
 pub(crate) use metrics::BridgeMetrics;
 
-/// What the loops of the bridge share.
+/// Shared by the loops of the bridge.
 struct BridgeContext {
     app: Arc<App>,
     url: Secret,
@@ -61,28 +63,28 @@ impl BridgeContext {
         *self.stop.borrow()
     }
 
-    /// Ready once the bridge shall stop. Safe to drop.
+    /// Resolves when the bridge stops. Cancel-safe.
     async fn stopping(&self) {
-        // A handle that is gone without a word wants the same.
+        // A dropped handle means the same.
         let _ = self.stop.clone().wait_for(|stopping| *stopping).await;
     }
 }
 
-/// Whose jobs come from the broker.
+/// Owner of the jobs from the broker.
 pub(crate) fn owner(app: &App) -> Owner {
     let client = app.config.amqp.client_id.or(app.default_client).unwrap_or(BRIDGE_CLIENT);
     Owner { client, tenant: None }
 }
 
-/// The running bridge. Dropped, it is cut off: what was not acknowledged comes again.
+/// The running bridge. Dropping it cuts it off: unacknowledged messages come again.
 pub struct Bridge {
     stop: watch::Sender<bool>,
     loops: JoinHandle<()>,
 }
 
 impl Bridge {
-    /// Begins to take in jobs, if the configuration names a broker and queues. What fails goes out by a sink of the server, which
-    /// stops with the others.
+    /// Starts consuming, if a broker and queues are configured. Failures are published by a sink of
+    /// the server, which stops with the others.
     pub fn start(app: &Arc<App>) -> Option<Bridge> {
         let amqp = &app.config.amqp;
         let url = amqp.url.clone().filter(|_| !amqp.queues.is_empty())?;
@@ -99,7 +101,7 @@ impl Bridge {
         Some(Bridge { stop, loops: tokio::spawn(session::run(Arc::new(context))) })
     }
 
-    /// Takes no more messages, and returns when those in hand are jobs and acknowledged.
+    /// Stops consuming, and returns when all received messages are acknowledged.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         let _ = (&mut self.loops).await;

@@ -1,20 +1,20 @@
-//! Between our messages and the types of the client library.
+//! Converts between our messages and the types of the client library.
 
 use forgerun_core::time::Time;
 use forgerun_wire::ojs::amqp::{CONTENT_TYPE, HeaderField, MessageHead, header, refusal_headers};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 
-/// Kept by the broker until somebody takes it.
+/// Delivery mode: stored by the broker.
 const PERSISTENT: u8 = 2;
 
-/// Bytes of a stranger's headers that go with a message that is passed on. All headers must fit into one frame, and ours are to be
-/// added; frames have 128 KB unless the broker is told otherwise.
+/// Bytes of foreign headers that are kept on a forwarded message. All headers must fit into one
+/// frame, with ours added; frames have 128 KB by default.
 const FOREIGN_HEADERS_BYTES_MAX: usize = 64 * 1024;
 
-/// Headers by which a producer tells the broker where else to put a message. Passed on, they would put it there again.
+/// Headers that route copies of a message. Kept on a forwarded message, they would route it again.
 const ROUTING: [&str; 2] = ["CC", "BCC"];
 
 /// The properties of a message of ours.
@@ -43,12 +43,13 @@ pub(super) fn of_message(head: &MessageHead) -> BasicProperties {
     properties
 }
 
-/// The properties of a message that is passed on because it cannot become a job, or not yet: its own, and why. `expiration_ms` is
-/// how long it is held back. What the broker would act on again (routing, user, its own time to live) is left out.
+/// The properties of a message that is forwarded because it cannot become a job, or not yet: its
+/// own, and the reason. `expiration_ms` is its delay. Properties that the broker would act on again
+/// (routing, user, its own time to live) are dropped.
 pub(super) fn of_refused(
     original: &BasicProperties,
     queue: &str,
-    refused: &Refused,
+    refused: &RefusedRequest,
     now: Time,
     expiration_ms: Option<u64>,
 ) -> BasicProperties {
@@ -93,7 +94,7 @@ pub(super) fn of_refused(
     properties
 }
 
-/// A header as text, if it is one.
+/// A text header.
 pub(super) fn text(properties: &BasicProperties, name: &str) -> Option<String> {
     match properties.headers().as_ref()?.inner().get(name)? {
         AMQPValue::LongString(text) => String::from_utf8(text.as_bytes().to_vec()).ok(),
@@ -102,7 +103,7 @@ pub(super) fn text(properties: &BasicProperties, name: &str) -> Option<String> {
     }
 }
 
-/// A header as a number that counts something, whatever width the producer chose.
+/// A header as a number, whatever its width.
 pub(super) fn count(properties: &BasicProperties, name: &str) -> Option<u32> {
     let number = match properties.headers().as_ref()?.inner().get(name)? {
         AMQPValue::ShortShortInt(number) => i64::from(*number),
@@ -128,12 +129,12 @@ fn table(mut table: FieldTable, fields: &[(&'static str, HeaderField)]) -> Field
     table
 }
 
-/// The beginning of a text that fits into AMQP's 255 bytes.
+/// The beginning of a text, within AMQP's 255 bytes.
 fn short(text: &str) -> ShortString {
     ShortString::from(&text[..text.floor_char_boundary(255)])
 }
 
-/// About how many bytes a table takes.
+/// Approximate bytes of a table.
 fn size(table: &FieldTable) -> usize {
     table.inner().iter().map(|(name, value)| name.as_str().len() + 2 + size_of_value(value)).sum()
 }
@@ -156,7 +157,7 @@ mod tests {
     use super::*;
 
     fn refused(original: &BasicProperties) -> BasicProperties {
-        let refused = Refused::new(Kind::RateLimited, "Too fast.");
+        let refused = RefusedRequest::new(Kind::RateLimited, "Too fast.");
         of_refused(original, "emails", &refused, Time::ZERO, Some(1500))
     }
 

@@ -1,7 +1,8 @@
-//! One connection and its loops, and what follows when it breaks.
+//! One connection and its loops, and reconnecting.
 //!
-//! Each queue has channels of its own, so a mistake about one queue closes nothing else: its loop opens new ones, with a wait that
-//! grows. A connection that breaks ends all loops; the next one begins with the topology again, since the broker may have lost it.
+//! Each queue has channels of its own, so an error about one queue closes nothing else: its loop
+//! reopens them, with a growing wait. A broken connection ends all loops; the next one declares the
+//! topology again, since the broker may have lost it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use super::{BridgeContext, control, intake, topology};
 use crate::limits::{AMQP_WAIT_BASE, AMQP_WAIT_MAX};
 use crate::own_clients::BRIDGE_CLIENT;
 
-/// Keeps a session up until the bridge shall stop.
+/// Keeps a session up until the bridge stops.
 pub(super) async fn run(context: Arc<BridgeContext>) {
     let mut wait = Backoff::default();
     while !context.is_stopping() {
@@ -33,7 +34,7 @@ pub(super) async fn run(context: Arc<BridgeContext>) {
 }
 
 impl BridgeContext {
-    /// Waits, but not longer than the bridge shall live.
+    /// Waits, at most until the bridge stops.
     pub(super) async fn pause(&self, span: Duration) {
         tokio::select! {
             () = self.app.clock.sleep(span) => {}
@@ -41,7 +42,7 @@ impl BridgeContext {
         }
     }
 
-    /// Makes sure that the client is there that jobs will belong to.
+    /// Checks that the configured client exists.
     async fn check_client(&self) -> Result<(), BridgeError> {
         let (engine, client) = (&self.app.engine, self.owner.client);
         if engine.store().client(client).await?.is_some() {
@@ -55,7 +56,8 @@ impl BridgeContext {
     }
 }
 
-/// Waits that double, give or take a quarter: servers that lost the same broker shall not all come back at once.
+/// Waits that double, with a quarter of jitter: servers that lost the same broker must not all
+/// reconnect at once.
 #[derive(Default)]
 pub(super) struct Backoff {
     n_failures: u32,
@@ -74,7 +76,7 @@ impl Backoff {
     }
 }
 
-/// Connects and works until the bridge shall stop (`Ok`) or the connection breaks.
+/// Connects and works until the bridge stops (`Ok`) or the connection breaks.
 async fn session(context: &Arc<BridgeContext>, wait: &mut Backoff) -> Result<(), BridgeError> {
     context.check_client().await?;
     let connection = Arc::new(connect(&context.url, "forgerun bridge").await?);
@@ -88,24 +90,24 @@ async fn session(context: &Arc<BridgeContext>, wait: &mut Backoff) -> Result<(),
     }
     while let Some(done) = loops.join_next().await {
         if let Err(error) = done.unwrap_or_else(|error| Err(BridgeError::Broken(error))) {
-            // Whatever the others hold comes again: nothing can be acknowledged any more.
+            // All unacknowledged messages come again.
             loops.shutdown().await;
             return Err(error);
         }
     }
-    // Told that we leave; if the broker does not hear it, it finds out.
+    // A polite close; if it gets lost, the broker notices anyway.
     let _ = connection.close(200, "stopping".into()).await;
     Ok(())
 }
 
-/// Which messages of a queue.
+/// Jobs or commands of a queue.
 #[derive(Clone, Copy)]
 enum Direction {
     Jobs,
     Control,
 }
 
-/// Works on one queue for as long as the connection holds, whatever becomes of its channels.
+/// Serves one queue while the connection lasts, reopening its channels.
 async fn keep_up(
     context: Arc<BridgeContext>,
     connection: Arc<Connection>,

@@ -1,5 +1,6 @@
-//! What must be there on the broker: three exchanges, and per bridged queue one for jobs, one for dead letters, one for commands and
-//! some that delay. What is there already with other settings is used as it is: an operator may want quorum queues or bounds.
+//! Declares the topology: three exchanges, and per bridged queue one for jobs, one for dead
+//! letters, one for commands and some for delays. Existing ones with other settings are used as
+//! they are: an operator may want quorum queues or bounds.
 
 use forgerun_wire::ojs::amqp::{
     DEAD, DELAY_STEPS_MS, DIRECT, RETRY, control_queue, dead_queue, delay_key, delay_queue, job_queue,
@@ -11,10 +12,10 @@ use tracing::warn;
 
 use super::connection::BridgeError;
 
-/// AMQP's number for something that is there with other settings.
+/// AMQP's code for an existing object with other settings.
 const PRECONDITION_FAILED: u16 = 406;
 
-/// Makes what is missing for a queue.
+/// Declares what is missing for a queue.
 pub(super) async fn declare(
     connection: &Connection,
     queue: &str,
@@ -24,8 +25,8 @@ pub(super) async fn declare(
     for exchange in [DIRECT, RETRY, DEAD] {
         declarer.exchange(exchange).await?;
     }
-    // Without an exchange for dead letters of its own: what is refused is published with headers that say why, which a broker
-    // cannot add (C-76).
+    // Without a dead-letter exchange of its own: refused messages are published with headers that
+    // state the reason, which a broker cannot add (C-76).
     declarer.queue(job_queue(queue), bounded(length_max)).await?;
     declarer.bind(job_queue(queue), DIRECT, queue).await?;
     declarer.queue(dead_queue(queue), FieldTable::default()).await?;
@@ -40,7 +41,7 @@ pub(super) async fn declare(
     Ok(())
 }
 
-/// A queue that refuses producers when it is full, rather than dropping the oldest message.
+/// A full queue refuses producers, instead of dropping the oldest message.
 fn bounded(length_max: Option<u32>) -> FieldTable {
     let mut arguments = FieldTable::default();
     if let Some(length_max) = length_max {
@@ -50,7 +51,7 @@ fn bounded(length_max: Option<u32>) -> FieldTable {
     arguments
 }
 
-/// A queue from which messages go back to the jobs when their time is up.
+/// A queue that returns messages to the jobs queue when they expire.
 fn delaying(queue: &str, step_ms: u64) -> FieldTable {
     let mut arguments = FieldTable::default();
     let step_ms = i64::try_from(step_ms).expect("an hour at most");
@@ -93,7 +94,7 @@ impl Declarer<'_> {
     }
 }
 
-/// The number that the broker gives for its refusal.
+/// The broker's error code.
 fn code(error: &lapin::Error) -> Option<u16> {
     match error.kind() {
         ErrorKind::ProtocolError(error) => Some(error.get_id()),

@@ -1,21 +1,20 @@
-//! What is wrong with a configuration, in words that lead to the way out: which key, which value, where it came from,
-//! what is accepted.
+//! Errors in the configuration, worded so that they can be fixed: key, value, origin, and what is
+//! accepted.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody set it; it is the default of the manual.
+    /// The default of the manual.
     Default,
-    /// A configuration file.
     File(PathBuf),
-    /// An environment variable, as it was spelt.
+    /// An environment variable, as spelled.
     Variable(String),
-    /// A flag of the command line.
+    /// A command line flag.
     Flag(&'static str),
-    /// It belongs to what `forgerun dev` is.
+    /// A fixed setting of `forgerun dev`.
     Dev,
 }
 
@@ -31,55 +30,46 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Complaint {
-    /// There is no such key.
     #[error("{key} = {value} ({origin}): there is no such key{}; {accepts}", did_you_mean(hint))]
     UnknownKey {
-        /// As it was spelt: a dotted key, or the name of a variable.
+        /// As spelled: a dotted key, or the name of a variable.
         key: String,
-        /// What it was set to, as messages show it.
+        /// The value, as messages show it.
         value: String,
-        /// Where it stands.
         origin: Origin,
-        /// The key that was probably meant, spelt for the same place.
+        /// The key that was probably meant, in the same spelling.
         hint: Option<String>,
-        /// Which keys there are.
         accepts: String,
     },
-    /// The value does not fit the key.
+    /// The value is invalid for the key.
     #[error("{key} = {value} ({origin}): accepted is {accepts}{}", did_you_mean(hint))]
     BadValue {
-        /// The dotted key.
         key: String,
-        /// What it was set to, as messages show it.
+        /// As messages show it.
         value: String,
-        /// Where it was set.
         origin: Origin,
-        /// What would be accepted.
         accepts: String,
         /// The value that was probably meant.
         hint: Option<String>,
     },
-    /// The value is fine by itself but not together with others.
+    /// The value conflicts with others.
     #[error("{key} = {value} ({origin}): {reason}")]
     Conflict {
         /// The dotted key to change.
         key: String,
-        /// What it is set to, as messages show it.
+        /// As messages show it.
         value: String,
-        /// Where it was set.
         origin: Origin,
-        /// The rule that it breaks, and the way out.
+        /// The violated rule, and how to fix it.
         reason: String,
     },
-    /// The file cannot be read as TOML, or not at all.
+    /// The file cannot be read, or is not TOML.
     #[error("--config {}: accepted is the path of a readable TOML file: {reason}", path.display())]
     BadFile {
-        /// Which file.
         path: PathBuf,
-        /// What is wrong with it; a mistake in TOML has line and column.
+        /// The reason; an error in TOML has line and column.
         reason: String,
     },
 }
@@ -88,7 +78,7 @@ fn did_you_mean(hint: &Option<String>) -> String {
     hint.as_ref().map(|hint| format!(" (did you mean {hint}?)")).unwrap_or_default()
 }
 
-/// A configuration that is refused, with all that is wrong with it: whoever mends it should need one run, not five.
+/// An invalid configuration, with all its errors: so that fixing it takes one run, not five.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid(pub Vec<Complaint>);
 

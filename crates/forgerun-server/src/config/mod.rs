@@ -1,4 +1,4 @@
-//! The configuration: from flags, environment, file and manual to a [`Config`] that cannot be wrong.
+//! The configuration: flags, environment, file and manual become a validated [`Config`].
 //!
 //! ```text
 //!   Sources ──► Settings::gather ──► Reader ──► Config ──► rules
@@ -6,15 +6,17 @@
 //!               unknown keys         bounds
 //! ```
 //!
-//! `forgerun.default.toml` is the manual and the only source of keys and defaults: a key that the program reads and the
-//! manual lacks is a panic in every test, a key that the manual has and nobody reads fails a test.
+//! `forgerun.default.toml` is the manual and the only source of keys and defaults: a key that the
+//! program reads and the manual lacks panics in every test, and an unread key of the manual fails a
+//! test.
 //!
-//! Operations are the exception: an operator declares as many as there are to be, each with the keys that the manual has for
-//! the one that is there by default.
+//! Operations are the exception: an operator declares any number of them, each with the keys of the
+//! manual's example.
 //!
-//! A new key: a line with its reason in the manual, a field in `sections`, and a row in the tests.
+//! To add a key: a line with its reason in the manual, a field in `sections`, and a row in the
+//! tests.
 //!
-//! A refused configuration is an [`Invalid`] with every complaint, not just the first.
+//! An invalid configuration is an [`Invalid`] with every error, not just the first.
 
 mod complaint;
 mod print;
@@ -48,9 +50,8 @@ use settings::Settings;
 /// The annotated defaults: every key, what it does and why.
 pub const MANUAL: &str = include_str!("../../forgerun.default.toml");
 
-/// A configuration that was checked. One field per section of the manual.
+/// A validated configuration. One field per section of the manual.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "each section is explained where it is declared")]
 pub struct Config {
     pub server: Server,
     pub log: Log,
@@ -83,14 +84,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// Lays the sources over the defaults, reads every key, and checks what must fit together.
+    /// Layers the sources over the defaults, parses every key, and checks the rules between them.
     pub fn load(sources: &Sources) -> Result<Config, Invalid> {
         let mut complaints = Vec::new();
         let settings = Settings::gather(sources, &mut complaints);
         let mut reader = SettingsReader::new(&settings);
         let config = Config::read(&mut reader, settings.clone());
         complaints.append(&mut reader.complaints);
-        // Rules between keys make no sense of values that are only stand-ins for bad ones.
+        // Rules between keys are meaningless for placeholders of bad values.
         if complaints.is_empty() {
             complaints = rules::broken(&config, sources.mode);
         }
@@ -107,7 +108,7 @@ impl Config {
         needs_token && self.auth.admin_token.is_none()
     }
 
-    /// The configuration in effect, as TOML; secrets are left out.
+    /// The effective configuration, as TOML without secrets.
     pub fn to_toml(&self) -> String {
         print::toml(&self.settings)
     }

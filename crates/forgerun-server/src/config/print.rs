@@ -1,5 +1,6 @@
-//! The configuration in effect as TOML, in the order of the manual, with the origin of whatever is not a default.
-//! The output is a configuration file itself: a secret is a comment, so that a copy cannot set it to asterisks.
+//! The effective configuration as TOML, in the order of the manual, with the origin of every value
+//! that is not a default. The output is a configuration file itself: secrets are comments, so that
+//! a copy cannot set them to asterisks.
 
 use std::fmt::Write;
 
@@ -23,7 +24,7 @@ pub(crate) fn toml(settings: &Settings) -> String {
     out
 }
 
-/// The section as TOML has it: the name of an operation has a slash, which stands in quotes.
+/// The section as a TOML header: operation names contain a slash, so they are quoted.
 fn heading(section: &str) -> String {
     match section.strip_prefix("operations.") {
         Some(name) => format!("operations.{name:?}"),
@@ -42,7 +43,7 @@ fn assignment(name: &str, setting: &Setting) -> String {
 fn remark(origin: &Origin) -> String {
     match origin {
         Origin::Default => String::new(),
-        // A file name may hold anything; a line break would end the comment.
+        // A file name may contain a line break, which would end the comment.
         Origin::File(_) | Origin::Variable(_) | Origin::Flag(_) | Origin::Dev => {
             format!("  # {}", origin.to_string().replace(char::is_control, "?"))
         }

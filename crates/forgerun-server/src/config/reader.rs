@@ -1,7 +1,7 @@
-//! From values to types: each key is read once, with its type and bounds, into something that cannot be wrong.
+//! Parses values: each key is read once, with its type and bounds.
 //!
-//! A bad value is complained about and replaced by the default, so that reading goes on and all complaints come
-//! together. Whoever holds the reader must look at the complaints before using what was read.
+//! A bad value is reported and replaced by the default, so that all errors are found together. The
+//! caller must check the errors before using the values.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -17,7 +17,7 @@ use forgerun_wire::hint::nearest;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Reads settings, collects complaints, remembers which keys were asked for.
+/// Parses settings, collects errors, and records which keys were read.
 pub(crate) struct SettingsReader<'a> {
     settings: &'a Settings,
     pub(crate) complaints: Vec<Complaint>,
@@ -33,7 +33,7 @@ impl<'a> SettingsReader<'a> {
         self.take(key, &between("a whole number", &range), |value| whole(value, &range)?.try_into().ok())
     }
 
-    /// A number of which zero means "no limit".
+    /// A number; zero means "no limit".
     pub(crate) fn whole_or_off<N: TryFrom<i64>>(&mut self, key: &str, max: i64) -> Option<N> {
         let accepts = format!("a whole number from 1 to {max}, or 0 for off");
         self.take(key, &accepts, |value| match whole(value, &(0..=max))? {
@@ -42,7 +42,7 @@ impl<'a> SettingsReader<'a> {
         })
     }
 
-    /// A number of which -1 means "as `elsewhere` says".
+    /// A number; -1 means the value of `elsewhere`.
     pub(crate) fn whole_or_inherited<N: TryFrom<i64>>(
         &mut self,
         key: &str,
@@ -73,7 +73,7 @@ impl<'a> SettingsReader<'a> {
 
     pub(crate) fn decimal(&mut self, key: &str, range: RangeInclusive<f64>) -> f64 {
         self.take(key, &between("a number", &range), |value| {
-            // `1` is a fine way to write `1.0`. Nothing that is not a number is in any range.
+            // `1` is accepted for `1.0`. NaN is in no range.
             let number = value.as_float().or_else(|| whole(value, &(0..=1_000_000)).map(|n| n as f64));
             number.filter(|number| range.contains(number))
         })
@@ -91,7 +91,7 @@ impl<'a> SettingsReader<'a> {
         })
     }
 
-    /// A text in a form that `parse` knows.
+    /// A text that `parse` accepts.
     pub(crate) fn text<T>(&mut self, key: &str, accepts: &str, parse: impl Fn(&str) -> Option<T>) -> T {
         self.take(key, accepts, |value| parse(value.as_str()?))
     }
@@ -106,7 +106,8 @@ impl<'a> SettingsReader<'a> {
         self.text(key, accepts, |text| if text.is_empty() { Some(None) } else { parse(text).map(Some) })
     }
 
-    /// A list of texts in a form that `parse` knows. A text may stand for a list, with commas; the empty text for the empty one.
+    /// A list of texts that `parse` accepts. A text is split at commas; the empty text is the empty
+    /// list.
     pub(crate) fn list<T>(&mut self, key: &str, accepts: &str, parse: impl Fn(&str) -> Option<T>) -> Vec<T> {
         self.take(key, &format!("a list of {accepts}"), |value| match value {
             Value::String(text) if text.trim().is_empty() => Some(Vec::new()),
@@ -116,7 +117,7 @@ impl<'a> SettingsReader<'a> {
         })
     }
 
-    /// A list of choices without repetition, or `all` for all of them. A text may stand for a list, with commas.
+    /// A list of distinct choices, or `all`. A text is split at commas.
     pub(crate) fn some_of<T: Copy>(&mut self, key: &str, choices: &[(&'static str, T)]) -> Vec<T> {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         let accepts = format!("\"all\", or a list of {}", names.join(", "));
@@ -133,17 +134,16 @@ impl<'a> SettingsReader<'a> {
         })
     }
 
-    /// Whether `forgerun dev` chose the value of a key.
+    /// Whether `forgerun dev` set the value of a key.
     pub(crate) fn is_of_dev(&self, key: &str) -> bool {
         self.settings.get(key).origin == Origin::Dev
     }
 
-    /// The names of the operations, in order.
     pub(crate) fn operations(&self) -> Vec<String> {
         self.settings.operations()
     }
 
-    /// Complains that an operation cannot be called that.
+    /// Reports an invalid operation name.
     pub(crate) fn complain_of_operation(&mut self, name: &str, accepts: &str) {
         let setting = self.settings.get(&operation_key(name, "enabled"));
         self.complaints.push(Complaint::BadValue {
@@ -159,7 +159,7 @@ impl<'a> SettingsReader<'a> {
         self.take_near(key, accepts, &[], parse)
     }
 
-    /// Takes what `parse` makes of the value. `names` are words that may have been meant.
+    /// Parses the value. `names` are the accepted words, for hints.
     fn take_near<T>(
         &mut self,
         key: &str,

@@ -1,4 +1,4 @@
-//! Rules between keys: values that are fine alone and wrong together.
+//! Rules between keys: values that are valid alone and conflict with each other.
 
 use forgerun_store::postgres::Postgres;
 
@@ -9,22 +9,22 @@ use super::sections::Auth;
 use super::sources::CommandMode;
 use super::values::{AuthMode, Database, Reach, Registration};
 
-/// Bits of an operator's token that others could try to guess (C-125).
+/// Minimum entropy of an operator's token that others could guess at (C-125).
 const ADMIN_TOKEN_BITS_MIN: f64 = 128.0;
 
-/// The largest object: 10,000 parts of 8 MiB (`forgerun_store::objects`, which not every build has).
+/// The largest object: 10,000 parts of 8 MiB (`forgerun_store::objects`, which not every build
+/// has).
 const OBJECT_BYTES_MAX: u64 = 10_000 * 8 * 1024 * 1024;
 
-/// Whether the rule holds, the key to change, and what is wrong with it.
+/// Whether the rule holds, the key to change, and the reason.
 type Rule = (bool, &'static str, &'static str);
 
-/// All rules that the configuration breaks.
 pub(crate) fn broken(config: &Config, mode: CommandMode) -> Vec<Complaint> {
     let mut rules = anywhere(config);
     match (config.server.reach(), mode) {
         (Reach::Loopback, CommandMode::Serve | CommandMode::Dev) => {}
         (Reach::Public, CommandMode::Serve) => rules.extend(in_public(config)),
-        // Said once and in its own words; that `dev` is open would only be a second complaint about the same.
+        // Reported once in its own words; that `dev` is open would be a second report of the same.
         (Reach::Public, CommandMode::Dev) => rules.push((
             false,
             "server.listen",
@@ -37,7 +37,8 @@ pub(crate) fn broken(config: &Config, mode: CommandMode) -> Vec<Complaint> {
     broken.chain(bad_url(config)).chain(unreadable_files(config)).collect()
 }
 
-/// Files of sinks that cannot be opened. A sink connects when it has something to send, which may be long after the start.
+/// Unreadable files of sinks. A sink connects only when it has something to send, which may be long
+/// after the start.
 fn unreadable_files(config: &Config) -> Vec<Complaint> {
     let Config { kafka, nats, .. } = config;
     let of_kafka = [
@@ -62,14 +63,14 @@ fn unreadable_files(config: &Config) -> Vec<Complaint> {
         .collect()
 }
 
-/// What the driver of the database has against its URL.
+/// The database driver's objection to its URL.
 fn bad_url(config: &Config) -> Option<Complaint> {
     let Database::Postgres(url) = &config.server.database else { return None };
     let why = Postgres::check_url(url.expose()).err()?;
     Some(conflict(config, "server.database_url", &why))
 }
 
-/// What must fit on any address.
+/// Rules for any address.
 fn anywhere(config: &Config) -> Vec<Rule> {
     let Config { server, auth, workers, retry, webhooks, limits, amqp, grpc, kafka, nats, results, .. } =
         config;
@@ -187,7 +188,7 @@ fn anywhere(config: &Config) -> Vec<Rule> {
     ]
 }
 
-/// What must not be open to the world.
+/// Rules for a public address.
 fn in_public(config: &Config) -> Vec<Rule> {
     let auth = &config.auth;
     let needs_token = auth.mode == AuthMode::Keys && auth.registration != Registration::Open;
@@ -218,12 +219,12 @@ fn in_public(config: &Config) -> Vec<Rule> {
     ]
 }
 
-/// Whether the operator's token, if there is one, is long enough to be open to guesses.
+/// Whether the operator's token, if any, resists guessing.
 fn has_long_token(auth: &Auth) -> bool {
     auth.admin_token.as_ref().is_none_or(|token| bits(token.expose()) >= ADMIN_TOKEN_BITS_MIN)
 }
 
-/// How many bits a text of its length has that is drawn at random from the kinds of characters it is made of.
+/// Entropy in bits of a random text of this length and these kinds of characters.
 fn bits(text: &str) -> f64 {
     type CharacterKind = fn(&char) -> bool;
     let has = |kind: CharacterKind| text.chars().any(|character| kind(&character));

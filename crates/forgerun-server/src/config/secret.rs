@@ -1,4 +1,4 @@
-//! Values that are never shown: not in logs, not in messages, not by `forgerun config`.
+//! Values that are never shown: not in logs, messages, or by `forgerun config`.
 
 use std::fmt;
 
@@ -6,26 +6,25 @@ use toml::Value;
 
 use crate::limits::SHOWN_CHARS_MAX;
 
-/// Stands where a secret would.
+/// Shown in place of a secret.
 pub(crate) const HIDDEN: &str = "(hidden)";
 
-/// Keys whose value is a secret as a whole. A URL with a password is recognised wherever it stands.
+/// Keys whose whole value is secret. A URL with a password is detected in any value.
 const SECRET_KEYS: &[&str] = &["auth.admin_token", "telemetry.otlp_headers"];
 
-/// Words that make a key suspicious. An unknown key is perhaps a misspelt secret one.
+/// Words that make a key suspicious. An unknown key may be a misspelled secret one.
 const SECRET_WORDS: &[&str] = &["token", "secret", "password", "passwd"];
 
-/// A text that does not show itself.
+/// A text that is not printed by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes the text into custody.
     pub fn new(text: String) -> Secret {
         Secret(text)
     }
 
-    /// The text itself; whoever asks must not log it.
+    /// The text; the caller must not log it.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -43,7 +42,7 @@ pub(crate) fn is_secret(key: &str) -> bool {
     SECRET_KEYS.contains(&key.as_str()) || SECRET_WORDS.iter().any(|word| key.contains(word))
 }
 
-/// The value as messages show it: as TOML, secrets hidden, not too long.
+/// The value as messages show it: as TOML, secrets hidden, shortened.
 pub(crate) fn shown(key: &str, value: &Value) -> String {
     match value {
         Value::String(text) if text.is_empty() => "\"\"".to_owned(),
@@ -54,7 +53,7 @@ pub(crate) fn shown(key: &str, value: &Value) -> String {
     }
 }
 
-/// Whether `shown` would leave something out of this value for secrecy.
+/// Whether `shown` hides part of this value.
 pub(crate) fn hides(key: &str, value: &Value) -> bool {
     match value {
         Value::String(text) => !text.is_empty() && (is_secret(key) || without_password(text) != *text),
@@ -63,8 +62,9 @@ pub(crate) fn hides(key: &str, value: &Value) -> bool {
     }
 }
 
-/// A text with whatever may be a password replaced: in `user:password@`, and behind `password=`. Rather hides too much:
-/// the text may be no proper URL, which is why it is shown, and the password may hold `@`, `/` or `?`.
+/// Replaces everything that may be a password: in `user:password@`, and after `password=`. Hides
+/// too much rather than too little: the text may be a malformed URL, and the password may contain
+/// `@`, `/` or `?`.
 fn without_password(text: &str) -> String {
     let (scheme, rest) = text.find("://").map_or(("", text), |at| text.split_at(at + 3));
     let rest = match rest.rsplit_once('@') {
@@ -84,7 +84,7 @@ fn without_password(text: &str) -> String {
     rest.split_inclusive(SEPARATORS).fold(scheme.to_owned(), |shown, piece| shown + &hide(piece))
 }
 
-/// What stands between settings in a URL or a list of them.
+/// Separators between settings in a URL or in a list of URLs.
 const SEPARATORS: [char; 4] = ['?', '&', ';', ' '];
 
 fn shorten(text: &str) -> String {

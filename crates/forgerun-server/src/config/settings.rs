@@ -1,5 +1,6 @@
-//! The layers, one over the other: default, file, environment, flags, and what `forgerun dev` is. Afterwards every
-//! key of the manual has one value and an origin; nothing is known yet of types and bounds, which is [`super::reader`]'s.
+//! The layers: default, file, environment, flags, and the fixed settings of `forgerun dev`. The
+//! result has one value and origin for every key of the manual; [`super::reader`] checks types and
+//! bounds.
 //!
 //! The keys are those of the manual, so there is no second list that could differ from it.
 
@@ -18,18 +19,18 @@ use super::sources::{CommandMode, File, Flag, Sources};
 use forgerun_cli::worker::JOB_VARIABLES;
 use forgerun_wire::hint::nearest;
 
-/// What variables of ours begin with.
+/// Prefix of our environment variables.
 const PREFIX: &str = "FORGERUN_";
 
-/// Variables of the commands that talk to a server. Whoever has set them for good must be able to start one too.
+/// Variables of the client commands. They may be set permanently where a server is started.
 const OF_CLIENTS: &[&str] =
     &["FORGERUN_URL", "FORGERUN_API_KEY", "FORGERUN_ADMIN_TOKEN", "FORGERUN_WORKER_SECRET"];
 
-/// What makes `forgerun dev` what it is.
+/// Fixed settings of `forgerun dev`.
 const DEV: &[(&str, &str)] =
     &[("auth.mode", "open"), ("server.database_url", "memory:"), ("log.format", "text")];
 
-/// What `forgerun dev` is unless somebody says otherwise.
+/// Defaults of `forgerun dev`.
 const DEV_DEFAULTS: &[(&str, &str)] =
     if cfg!(feature = "grpc") { &[("grpc.addr", "127.0.0.1:9090")] } else { &[] };
 
@@ -38,7 +39,7 @@ static DEFAULTS: LazyLock<Vec<(String, Value)>> = LazyLock::new(|| {
     leaves("", manual)
 });
 
-/// One key with the value that won.
+/// A key with its effective value.
 #[derive(Clone)]
 pub(crate) struct Setting {
     pub(crate) key: Cow<'static, str>,
@@ -52,14 +53,14 @@ pub(crate) struct Setting {
 pub(crate) struct Settings(pub(crate) Vec<Setting>);
 
 impl fmt::Debug for Settings {
-    /// Without the values: some are secrets, and the typed ones are beside them in `Config`.
+    /// Without the values: some are secrets, and `Config` has the typed ones.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Settings({} keys)", self.0.len())
     }
 }
 
 impl Settings {
-    /// Lays all sources over the defaults. What cannot be laid is complained about and left out.
+    /// Layers all sources over the defaults. Unknown keys are reported and skipped.
     pub(crate) fn gather(sources: &Sources, complaints: &mut Vec<Complaint>) -> Settings {
         let mut settings = Settings::defaults();
         if sources.mode == CommandMode::Dev {
@@ -116,15 +117,15 @@ impl Settings {
             }
             match self.find(|known| known == key) {
                 Some(setting) => (setting.value, setting.origin) = (value, origin),
-                // A section that is there but empty says nothing.
+                // An empty section has no effect.
                 None if value.is_table() && (is_section(&key) || declared_by(&key, &value).is_some()) => {}
                 None => complaints.push(unknown_key(&key, &value, origin)),
             }
         }
     }
 
-    /// Adds an operation, if it is new. What its table leaves out is as in the manual, but for what only the operation there
-    /// is about.
+    /// Declares an operation, if it is new. Missing members have the values of the manual, except
+    /// those that suit only its example.
     fn declare(&mut self, name: &str, origin: &Origin) {
         if self.0.iter().any(|setting| setting.key == operation_key(name, "enabled")) {
             return;
@@ -136,7 +137,6 @@ impl Settings {
         }
     }
 
-    /// The names of the operations, in order.
     pub(crate) fn operations(&self) -> Vec<String> {
         let named = self.0.iter().filter_map(|setting| operation_of(&setting.key));
         let names = named.filter(|(_, member)| *member == "enabled").map(|(name, _)| name.to_owned());
@@ -146,7 +146,7 @@ impl Settings {
     fn lay_environment(&mut self, sources: &Sources, complaints: &mut Vec<Complaint>) {
         let mut variables: Vec<_> =
             sources.environment.iter().filter(|(name, value)| is_meant(name, value)).collect();
-        // The process has its variables in any order; messages should not.
+        // Sorted, because the order of the environment is random.
         variables.sort();
         for (name, value) in variables {
             let name = name.to_string_lossy();
@@ -169,8 +169,8 @@ impl Settings {
         }
     }
 
-    /// Sets a key to a text, read as the type that its default has. A text that is no such thing stays a text: whoever
-    /// reads it then says what is accepted.
+    /// Sets a key to a text, parsed as the type of its default. An unparsable text stays a text,
+    /// and the reader reports it.
     fn lay_text(&mut self, key: &str, text: &str, origin: Origin) {
         let setting = self.find(|known| known == key).expect("flags and dev name keys of the manual");
         let typed = match setting.default {
@@ -183,7 +183,8 @@ impl Settings {
     }
 }
 
-/// Whether a variable is meant for the configuration. Those of our own clients and workers are not, nor are those that Kubernetes sets.
+/// Whether a variable is meant for the server's configuration, not for our clients and workers or
+/// set by Kubernetes.
 fn is_meant(name: &OsStr, value: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let Some(rest) = name.strip_prefix(PREFIX) else { return false };
@@ -191,8 +192,9 @@ fn is_meant(name: &OsStr, value: &OsStr) -> bool {
     !is_of_others && !is_service_link(rest, &value.to_string_lossy())
 }
 
-/// Whether a variable tells where a service is: Kubernetes sets `FORGERUN_SERVICE_HOST`, `FORGERUN_PORT=tcp://…`,
-/// `FORGERUN_PORT_8080_TCP_ADDR` and the like in every pod beside a service `forgerun`, and `FORGERUN_DB_…` beside `forgerun-db`.
+/// Whether Kubernetes set the variable: it sets `FORGERUN_SERVICE_HOST`, `FORGERUN_PORT=tcp://…`,
+/// `FORGERUN_PORT_8080_TCP_ADDR` and the like in every pod beside a service `forgerun`, and
+/// `FORGERUN_DB_…` beside `forgerun-db`.
 fn is_service_link(rest: &str, value: &str) -> bool {
     let words: Vec<&str> = rest.split('_').collect();
     let is_number = |word: &str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
@@ -204,26 +206,24 @@ fn is_service_link(rest: &str, value: &str) -> bool {
     !rest.contains("__") && (has_place || is_url)
 }
 
-/// Every key of the manual.
 pub(crate) fn keys() -> impl Iterator<Item = &'static str> + Clone {
     DEFAULTS.iter().map(|(key, _)| key.as_str())
 }
 
-/// How a key is spelt in the environment.
+/// The environment variable of a key.
 pub(crate) fn variable(key: &str) -> String {
     format!("{PREFIX}{}", in_words(key).replace('.', "__").to_uppercase())
 }
 
-/// A key without what no shell takes in the name of a variable.
+/// A key without characters that shells refuse in names of variables.
 fn in_words(key: &str) -> String {
     key.replace(['/', '-'], "_")
 }
 
-/// The operation that stands in the manual for all.
+/// The example operation of the manual.
 pub(crate) const EXAMPLE: &str = "reports/generate";
 
-/// What an operation is where its table leaves it out and the manual's is about another: real work that takes as long as it
-/// takes.
+/// The default of a member that the manual sets for its example only: real work of any duration.
 fn left_out(member: &str) -> Option<Value> {
     match member {
         "expected_duration_s" => Some(Value::Integer(0)),
@@ -232,7 +232,7 @@ fn left_out(member: &str) -> Option<Value> {
     }
 }
 
-/// The keys that every operation has, and what they are in the manual.
+/// The keys of every operation, with the values of the manual.
 fn operation_members() -> impl Iterator<Item = (&'static str, &'static Value)> {
     DEFAULTS.iter().filter_map(|(key, value)| {
         let (name, member) = operation_of(key)?;
@@ -240,12 +240,12 @@ fn operation_members() -> impl Iterator<Item = (&'static str, &'static Value)> {
     })
 }
 
-/// The name of the operation and of the member in a key.
+/// The operation name and member in a key.
 fn operation_of(key: &str) -> Option<(&str, &str)> {
     key.strip_prefix("operations.")?.rsplit_once('.')
 }
 
-/// The operation that a key of a file declares: by one of its members, or by a table without any.
+/// The operation that a key of a file declares: by one of its members, or by an empty table.
 fn declared_by<'a>(key: &'a str, value: &Value) -> Option<&'a str> {
     if value.as_table().is_some_and(Table::is_empty) {
         return key.strip_prefix("operations.");
@@ -254,7 +254,8 @@ fn declared_by<'a>(key: &'a str, value: &Value) -> Option<&'a str> {
     operation_members().any(|(known, _)| known == member).then_some(name)
 }
 
-/// All values with their dotted keys. A table without content counts as one, so that an unknown section shows.
+/// All values with their dotted keys. An empty table counts as one, so that an unknown section is
+/// reported.
 fn leaves(prefix: &str, table: Table) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     for (name, value) in table {
@@ -298,7 +299,7 @@ fn shown_as(key: &str, hint: Option<&str>, value: &Value) -> String {
     if hint.is_some_and(is_secret) { HIDDEN.to_owned() } else { shown(key, value) }
 }
 
-/// The keys of the section, or the sections if there is no such one.
+/// The keys of the section, or all sections if it does not exist.
 fn what_there_is(key: &str) -> String {
     if let Some((name, _)) = operation_of(key) {
         let members: Vec<&str> = operation_members().map(|(member, _)| member).collect();
@@ -331,7 +332,7 @@ fn not_utf8(key: &str, origin: Origin) -> Complaint {
     }
 }
 
-/// The parser's own words without the excerpt of the file: that line may hold a secret.
+/// The parser's message without the excerpt of the file, which may contain a secret.
 fn bad_toml(file: &File, error: &toml::de::Error) -> Complaint {
     let before = error.span().and_then(|span| file.text.get(..span.start));
     let line = before.map(|before| format!("line {}: ", before.matches('\n').count() + 1));

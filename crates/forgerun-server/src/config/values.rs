@@ -1,4 +1,4 @@
-//! The types of values that are more than a number, and how they are written.
+//! Types of configuration values, and their parsers.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use axum::http::{HeaderName, HeaderValue, Uri, header};
 
 use super::secret::Secret;
 
-/// An address, or all addresses that begin with the same bits.
+/// An address, or all addresses with a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -15,7 +15,8 @@ pub struct Network {
 }
 
 impl Network {
-    /// Reads `10.0.0.1` or `10.0.0.0/8`. Bits behind the prefix must be zero: otherwise one of the two is a mistake.
+    /// Parses `10.0.0.1` or `10.0.0.0/8`. Bits behind the prefix must be zero: otherwise one of the
+    /// two is a mistake.
     pub fn parse(text: &str) -> Option<Network> {
         let (address, prefix) = match text.split_once('/') {
             Some((address, prefix)) => (address, Some(prefix)),
@@ -31,7 +32,6 @@ impl Network {
         (network.first() == network.key(address)).then_some(network)
     }
 
-    /// Whether the address is in it.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.address.is_ipv4() == address.is_ipv4() && self.key(address) & self.mask() == self.first()
     }
@@ -40,7 +40,7 @@ impl Network {
         self.key(self.address) & self.mask()
     }
 
-    /// The bits of an address, from the left.
+    /// The bits of an address, left-aligned.
     fn key(&self, address: IpAddr) -> u128 {
         match address {
             IpAddr::V4(v4) => u128::from(v4.to_bits()) << 96,
@@ -53,12 +53,10 @@ impl Network {
     }
 }
 
-/// Who can reach the server, by the address it listens on.
+/// From where the server can be reached, by its listen address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// This machine alone.
     Loopback,
-    /// Perhaps the world.
     Public,
 }
 
@@ -68,28 +66,22 @@ impl Reach {
     }
 }
 
-/// Where jobs are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Database {
-    /// Nowhere: gone when the server stops.
+    /// In memory: lost when the server stops.
     Memory,
-    /// In this file.
     Sqlite(PathBuf),
-    /// In the PostgreSQL of this URL, which may hold a password.
+    /// The URL may contain a password.
     Postgres(Secret),
 }
 
-/// How logs are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "explained in the manual, `log.format`")]
 pub enum LogFormat {
     Json,
     Text,
 }
 
-/// The least important level that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum LogLevel {
     Error,
     Warn,
@@ -98,57 +90,49 @@ pub enum LogLevel {
     Trace,
 }
 
-/// Whether requests need a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthMode {
-    /// They do.
     Keys,
-    /// Requests without one belong to the client `default`.
+    /// Requests without a key belong to the client `default`.
     Open,
 }
 
-/// Who may create clients and first keys; `auto` is resolved by then.
+/// Who may create clients and first keys; `auto` is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Registration {
-    /// Anybody.
     Open,
-    /// Anybody on this machine, and whoever has the admin token (C-115).
+    /// Local callers, and holders of the admin token (C-115).
     Local,
-    /// Whoever has the admin token.
+    /// Holders of the admin token.
     Admin,
 }
 
-/// Who starts a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryMode {
-    /// A client.
     Manual,
-    /// The server.
     Auto,
-    /// Whoever the retry policy of the job names.
+    /// As the retry policy of the job says.
     Policy,
 }
 
-/// Whether webhooks may lead to loopback and private addresses; `auto` is resolved by then.
+/// Whether webhooks may call loopback and private addresses; `auto` is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrivateTargets {
-    /// They may.
     Allow,
-    /// They may if a request from this machine says so (C-115), by address or as `localhost`: what any other name leads to is
-    /// for its owner to choose, and it may be a stranger's.
+    /// Allowed for local requests (C-115), by address or as `localhost`: the target of any other
+    /// name is its owner's choice, who may be a stranger.
     Local,
-    /// They may not.
     Deny,
 }
 
 /// The `status` member of a stored failure report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobReportStatus {
-    /// The HTTP status that tells the same story.
+    /// The equivalent HTTP status.
     Equivalent,
-    /// The status of the answer that carries the report.
+    /// The status of the answer with the report.
     Http,
-    /// None.
+    /// No member.
     Omit,
 }
 
@@ -176,14 +160,14 @@ pub(crate) fn database(text: &str) -> Option<Database> {
     }
     let path = text.strip_prefix("sqlite:")?;
     let path = path.strip_prefix("//").unwrap_or(path);
-    // `sqlite::memory:` would make a file of that name, which nobody means.
+    // `sqlite::memory:` would create a file of that name.
     (!path.is_empty() && path != ":memory:").then(|| Database::Sqlite(PathBuf::from(path)))
 }
 
 pub(crate) const URL: &str =
     "an http or https URL without query, such as https://jobs.example.org, or nothing";
 
-/// The URL without a slash at its end, so that a path can follow.
+/// A URL without a trailing slash, so that a path can follow.
 pub(crate) fn url(text: &str) -> Option<String> {
     let uri: Uri = text.parse().ok()?;
     let http = matches!(uri.scheme_str(), Some("http" | "https"));
@@ -195,7 +179,7 @@ pub(crate) fn url(text: &str) -> Option<String> {
 pub(crate) const COLLECTOR: &str =
     "an http or https URL without query and without a password, such as http://127.0.0.1:4318, or nothing";
 
-/// The URL of a collector, without a slash at its end.
+/// The URL of a collector, without a trailing slash.
 pub(crate) fn collector(text: &str) -> Option<String> {
     let uri: Uri = text.parse().ok()?;
     let has_password = uri.authority()?.as_str().contains('@');
@@ -204,7 +188,7 @@ pub(crate) fn collector(text: &str) -> Option<String> {
 
 pub(crate) const HEADERS: &str = "header fields, each as name=value, such as authorization=Bearer abc";
 
-/// A header field, as `OTEL_EXPORTER_OTLP_HEADERS` has it. Its value is not shown when it is printed.
+/// A header field in the form of `OTEL_EXPORTER_OTLP_HEADERS`. Its value is not printed.
 pub(crate) fn header_field(text: &str) -> Option<(HeaderName, HeaderValue)> {
     let (name, value) = text.split_once('=')?;
     let name =
@@ -214,7 +198,7 @@ pub(crate) fn header_field(text: &str) -> Option<(HeaderName, HeaderValue)> {
     Some((name, value))
 }
 
-/// Fields that follow from the request itself.
+/// Fields that the request sets itself.
 const OWN_FIELDS: [HeaderName; 5] = [
     header::HOST,
     header::CONTENT_TYPE,

@@ -1,4 +1,5 @@
-//! Connections of the gRPC listener: HTTP/2 from the first byte, over TLS where there is a certificate.
+//! Connections of the gRPC listener: HTTP/2 from the first byte, over TLS if there is a
+//! certificate.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -23,7 +24,8 @@ use crate::limits::{
     GRPC_PING_EVERY, GRPC_PING_TIMEOUT, GRPC_SEND_BUFFER_BYTES_MAX, TLS_HANDSHAKE_TIMEOUT,
 };
 
-/// Serves whoever connects until `stopping` is ready, then until the last connection has ended. With `tls`, nobody is served without.
+/// Serves until `stopping` resolves, then until the last connection has ended. With `tls`,
+/// plaintext is refused.
 pub async fn serve_grpc(
     listener: TcpListener,
     service: GrpcService,
@@ -51,7 +53,7 @@ async fn converse(
     terms: ConnectionTerms,
     mut stop: watch::Receiver<bool>,
 ) {
-    // Who says nothing at all is not worth the buffers of a connection.
+    // A connection without any bytes is not worth its buffers.
     let spoken = poll_fn(|context| stream.poll_read_ready(context));
     match timeout(terms.head_timeout, spoken).await {
         Ok(Ok(())) => {}
@@ -68,7 +70,7 @@ async fn converse(
     }
 }
 
-/// One connection, many calls at once.
+/// One connection, many concurrent calls.
 async fn speak(
     stream: impl Read + Write + Unpin + Send + 'static,
     service: GrpcConnection,
@@ -87,7 +89,7 @@ async fn speak(
         .keep_alive_timeout(GRPC_PING_TIMEOUT);
     let mut connection = pin!(http.serve_connection(stream, service));
     let stopped = async {
-        // A sender that is gone has stopped too.
+        // A dropped sender means stop, too.
         let _ = stop.wait_for(|stopping| *stopping).await;
     };
     let ended = tokio::select! {
@@ -114,15 +116,15 @@ async fn speak(
     }
 }
 
-/// Why a connection is not kept.
+/// Why a connection is closed.
 enum Silence {
-    /// Nothing was ever asked on it. Whoever connects means to ask something.
+    /// No call was ever made on it.
     NoCall,
-    /// No call began for long.
+    /// No call began for a long time.
     Idle,
 }
 
-/// Waits until a connection has been silent for too long.
+/// Resolves when a connection has been silent for too long.
 async fn silence(n_calls: &AtomicU64, terms: ConnectionTerms) -> Silence {
     SystemClock.sleep(terms.head_timeout).await;
     let mut n_seen = n_calls.load(Ordering::Relaxed);

@@ -1,7 +1,8 @@
-//! Connections: taken in up to a bound, each served by a service of its own, and let end when the server stops.
+//! Connections: accepted up to a bound, each with a service of its own, and closed gracefully on
+//! stop.
 //!
-//! A loop of our own rather than axum's, for what that one does not have: a bound on connections, and an end to those that never
-//! finish their request's head or never read its answer.
+//! A loop of our own instead of axum's, for a bound on connections, and an end to those that never
+//! finish a request's head or never read an answer.
 
 #[cfg(feature = "grpc")]
 mod grpc;
@@ -34,28 +35,27 @@ use socket::Socket;
 #[cfg(feature = "grpc")]
 pub use tls::{BadCertificate, TlsIdentity};
 
-/// The answer to a connection of an address that has too many.
+/// The answer to a connection beyond the limit of its address.
 const TOO_MANY: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nconnection: close\r\nretry-after: 1\r\ncontent-type: application/problem+json\r\n\
 content-length: 100\r\n\r\n{\"title\":\"Too Many Requests\",\"status\":429,\"detail\":\"Too many connections are open at this address.\"}";
 
-/// How long to wait when the system has no more descriptors or memory for a connection.
+/// Wait when the system has no more descriptors or memory for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// On which terms connections are served. Not for operators; tests have less patience.
+/// Timeouts of connections. Not configurable; tests use shorter ones.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionTerms {
-    /// How many at once.
     pub n_max: usize,
-    /// How long one may take to send the head of a request.
+    /// Timeout of a request's head.
     pub head_timeout: Duration,
-    /// How long a write may make no progress.
+    /// Timeout of a write without progress.
     pub write_stall: Duration,
-    /// How long a gRPC connection is kept on which no call begins. One of HTTP is kept for `head_timeout`.
+    /// How long a gRPC connection without calls is kept. One of HTTP is kept for `head_timeout`.
     pub grpc_idle: Duration,
 }
 
 impl ConnectionTerms {
-    /// As the operator wants it.
+    /// As configured.
     pub fn new(limits: &Limits) -> ConnectionTerms {
         ConnectionTerms { write_stall: limits.write_stall, ..ConnectionTerms::default() }
     }
@@ -72,8 +72,8 @@ impl Default for ConnectionTerms {
     }
 }
 
-/// Serves whoever connects until `stopping` is ready, then until the last connection has ended. Dropping it leaves the
-/// connections under way to themselves.
+/// Serves until `stopping` resolves, then until the last connection has ended. Dropping it detaches
+/// the open connections.
 pub async fn serve(
     listener: TcpListener,
     service: HttpService,
@@ -87,15 +87,16 @@ pub async fn serve(
                 let place = (place, of_address);
                 tokio::spawn(converse(stream, service.open(address), terms, stop, place));
             }
-            // Written if the system takes it at once; the client has probably not even asked yet.
+            // Written if the system takes it at once; the client has probably not sent its request
+            // yet.
             None => drop(stream.try_write(TOO_MANY)),
         }
     })
     .await;
 }
 
-/// Takes in connections, at most `n_max` at once, and hands each to `begin` with a way to hear of the stop and its place; until `stopping` is
-/// ready, then until the last connection has let go of both.
+/// Accepts connections, at most `n_max` at once, and passes each to `begin` with a stop signal and
+/// its place; until `stopping` resolves, then until the last connection has dropped both.
 async fn accept(
     listener: TcpListener,
     n_max: usize,
@@ -103,7 +104,7 @@ async fn accept(
     begin: impl Fn(TcpStream, IpAddr, watch::Receiver<bool>, OwnedSemaphorePermit),
 ) {
     let room = Arc::new(Semaphore::new(n_max));
-    // Every connection holds a receiver: it hears of the stop, and is gone when nobody holds one.
+    // Every connection holds a receiver: it signals the stop, and the end of the last connection.
     let stop = watch::Sender::new(false);
     let mut stopping = pin!(stopping);
     loop {
@@ -128,8 +129,8 @@ async fn accept(
 
 /// One connection, request by request. `place` is held as long as it lasts.
 ///
-/// No `async fn`, which would keep its arguments beside what is made of them: the future of every open connection would be
-/// larger by a third.
+/// Not an `async fn`, which would keep its arguments beside what is made of them: the future of
+/// every open connection would be larger by a third.
 fn converse(
     stream: TcpStream,
     service: ConnectionService,
@@ -138,8 +139,8 @@ fn converse(
     place: impl Send,
 ) -> impl Future<Output = ()> + Send {
     let mut http = http1::Builder::new();
-    // Bodies stay where they are until they are written, so that one that many wait for is in memory once. The socket copies
-    // small ones.
+    // Bodies are not copied before they are written, so that a body for many clients is in memory
+    // once. The socket copies small ones.
     http.writev(true)
         .timer(TokioTimer::new())
         .header_read_timeout(terms.head_timeout)
@@ -147,7 +148,7 @@ fn converse(
     let mut connection = http.serve_connection(TokioIo::new(Socket::new(stream, terms.write_stall)), service);
     async move {
         let stopped = async {
-            // A sender that is gone has stopped too.
+            // A dropped sender means stop, too.
             let _ = stop.wait_for(|stopping| *stopping).await;
         };
         let ended = tokio::select! {
@@ -162,7 +163,7 @@ fn converse(
             }
         };
         match ended {
-            // Boxed, so that connections that go on take no memory for it.
+            // Boxed, so that other connections need no memory for it.
             Ok(()) => Box::pin(connection.into_parts().io.into_inner().linger()).await,
             Err(error) => debug!(%error, "a connection broke off"),
         }
@@ -170,7 +171,7 @@ fn converse(
     }
 }
 
-/// A connection that broke before it was taken is nobody's fault; a lack of descriptors passes.
+/// A connection that broke before it was accepted needs no wait; a lack of descriptors passes.
 async fn pause_for(error: &std::io::Error) {
     use std::io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {

@@ -1,5 +1,5 @@
-//! How many connections there may be: in all, so that files and deliveries still find a descriptor, and from one address, so that one caller cannot
-//! keep all others out.
+//! Limits on connections: in all, so that files and deliveries still get a descriptor, and per
+//! address, so that one caller cannot exclude all others.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,8 +9,8 @@ use crate::config::{Config, Network};
 use crate::edge::site_of;
 use crate::limits::{DESCRIPTORS_RESERVED_MIN, DESCRIPTORS_RESERVED_PERCENT};
 
-/// Connections that leave a reserve of the descriptors that this process may have: a quarter of them, for files, databases, deliveries and
-/// whatever else answers requests. `None` if there is no limit.
+/// The limit that reserves a quarter of the process's descriptors for files, databases, deliveries
+/// and answers. `None` if there is no descriptor limit.
 pub(crate) fn n_by_descriptors() -> Option<usize> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current?;
     Some(without_reserve(usize::try_from(limit).unwrap_or(usize::MAX)))
@@ -24,13 +24,13 @@ fn without_reserve(limit: usize) -> usize {
 /// Counts the connections of each address on one listener.
 pub(super) struct AddressPlaces {
     n_max: usize,
-    /// Whose connections are those of many clients.
+    /// Proxies with the connections of many clients.
     trusted: Vec<Network>,
     open: Mutex<HashMap<IpAddr, usize>>,
 }
 
 impl AddressPlaces {
-    /// As the operator wants it, but never all of the `n_in_all`.
+    /// As configured, but never more than `n_in_all`.
     pub(super) fn new(config: &Config, n_in_all: usize) -> Arc<AddressPlaces> {
         let n_max = config.limits.connections_per_address;
         let n_max = n_max.map_or(usize::MAX, |n| n.min((n_in_all / 4 * 3).max(1)));
@@ -38,7 +38,7 @@ impl AddressPlaces {
         Arc::new(AddressPlaces { n_max, trusted, open: Mutex::default() })
     }
 
-    /// A place for one more connection of this address; `None` if the address is at its limit.
+    /// A place for a connection of this address; `None` at its limit.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<AddressPlace> {
         let address = address.to_canonical();
         if self.trusted.iter().any(|network| network.contains(address)) {
@@ -55,7 +55,7 @@ impl AddressPlaces {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        // Never half changed, so a panic elsewhere is no reason to stop.
+        // Never half changed, so a panic elsewhere is harmless.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,8 @@
-//! The socket of a connection, as HTTP writes to it: a write that makes no progress is given up after a while, and small writes are
-//! gathered.
+//! The socket of a connection, as HTTP writes to it: writes without progress time out, and small
+//! writes are combined.
 //!
-//! HTTP hands over the head and the body of an answer as they lie in memory, so that a body which many are sent is there once. A
-//! small answer is copied together first: one plain write is cheaper than one of several parts.
+//! HTTP passes head and body of an answer without copying, so that a shared body is in memory once.
+//! A small answer is copied together first: one plain write is cheaper than one of several parts.
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice};
@@ -19,15 +19,15 @@ use tracing::debug;
 use crate::limits::{GATHERED_BYTES_MAX, LINGER, LINGER_BYTES_MAX, LINGER_STALL};
 
 thread_local! {
-    /// One per thread and not per connection: it is empty between two writes.
+    /// One per thread, not per connection: it is empty between two writes.
     static GATHERED: RefCell<Vec<u8>> = RefCell::new(Vec::with_capacity(GATHERED_BYTES_MAX));
 }
 
 pub(super) struct Socket {
     stream: TcpStream,
-    /// How long a write may make no progress.
+    /// Timeout of a write without progress.
     stall: Duration,
-    /// There while a write waits.
+    /// Set while a write waits.
     waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -41,9 +41,9 @@ impl Socket {
         Socket { stream, stall, waiting: None }
     }
 
-    /// Closes the connection in a way that lets the client see the last answer. A client may still be sending a body that was refused; if the
-    /// connection were closed at once, the system would tell it so before it reads. So nothing more is written, and what comes is dropped for a
-    /// while.
+    /// Closes the connection so that the client sees the last answer. The client may still be
+    /// sending a refused body; if the connection were closed at once, the client's system would
+    /// discard the answer. So nothing more is written, and incoming bytes are dropped for a while.
     pub(super) async fn linger(mut self) {
         if self.stream.shutdown().await.is_err() {
             return;
@@ -62,7 +62,7 @@ impl Socket {
         let _ = timeout(LINGER, drain).await;
     }
 
-    /// Notes what came of a write: while it waits, the time runs.
+    /// Processes the result of a write: the timeout runs while it waits.
     fn noted(
         &mut self,
         context: &mut Context<'_>,
@@ -78,8 +78,8 @@ impl Socket {
     }
 }
 
-/// The same for what the kernel has taken and the other side does not: it would keep megabytes per connection for many minutes, also
-/// of those that we have closed.
+/// The same timeout for the kernel's buffer: otherwise it keeps megabytes per connection for many
+/// minutes, even of closed ones.
 #[cfg(target_os = "linux")]
 fn give_up_after(stream: &TcpStream, stall: Duration) {
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(stall)) {

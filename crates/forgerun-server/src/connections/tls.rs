@@ -1,4 +1,4 @@
-//! Who the server is, for listeners that speak TLS: a chain of certificates and its key, from two PEM files.
+//! The server's certificate chain and key, from two PEM files.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// What a listener shows to clients, for HTTP/2.
+/// The TLS configuration of a listener, for HTTP/2.
 #[derive(Clone)]
 pub struct TlsIdentity(Arc<ServerConfig>);
 
@@ -20,7 +20,6 @@ impl fmt::Debug for TlsIdentity {
     }
 }
 
-/// Why there is none.
 #[derive(Debug, thiserror::Error)]
 #[error("could not use {}: {reason}", path.display())]
 pub struct BadCertificate {
@@ -29,7 +28,6 @@ pub struct BadCertificate {
 }
 
 impl TlsIdentity {
-    /// Reads both files.
     pub fn read(cert: &Path, key: &Path) -> Result<TlsIdentity, BadCertificate> {
         let bad = |path: &Path, reason: String| BadCertificate { path: path.to_owned(), reason };
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(cert)

@@ -1,5 +1,6 @@
-//! The languages the server speaks. A dialect is a translator: it owns no rule and no state, and knows no other dialect.
-//! gRPC says the same as `/ojs/v1` in another protocol, so it asks that one's functions; the dashboard shows what `/admin/v1` says, so it asks those.
+//! The languages the server speaks. A dialect is a translator: it owns no rule and no state, and
+//! knows no other dialect. gRPC says the same as `/ojs/v1` in another protocol, so it asks that
+//! one's functions; the dashboard shows what `/admin/v1` says, so it asks those.
 
 pub mod admin;
 pub mod dashboard;
@@ -11,6 +12,5 @@ pub mod operations;
 
 use crate::edge::routing::Api;
 
-/// All of them.
 pub static ALL: [&dyn Api; 5] =
     [&forge::Forge, &operations::Operations, &ojs::Ojs, &admin::Admin, &dashboard::Dashboard];

@@ -1,5 +1,5 @@
-//! What the client can read. `application/problem+*` counts as consent to JSON: whoever reads a problem reads its
-//! neighbour (ruling C-48).
+//! What the client can read. `application/problem+*` counts as consent to JSON: whoever reads a
+//! problem reads its neighbour (ruling C-48).
 
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
@@ -12,7 +12,6 @@ use super::refusal::ApiError;
 /// Which form of a failed job is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureFormat {
-    /// The dialect's own JSON.
     Json,
     /// The stored failure object, as JSON.
     ProblemJson,
@@ -79,8 +78,8 @@ fn require(headers: &HeaderMap, offer: &str, takes: impl Fn(&Accept<'_>) -> bool
     }
 }
 
-/// The form of a failed job that a client asks for by name; where it names none, the dialect's choice, unless that is a form it does not
-/// take. The highest weight wins, then the first named.
+/// The form of a failed job that a client asks for by name; where it names none, the dialect's
+/// choice, unless that is a form it does not take. The highest weight wins, then the first named.
 pub fn form(exchange: &Exchange, unnamed: FailureFormat) -> FailureFormat {
     form_of(&exchange.headers, exchange.media_types(), unnamed)
 }
@@ -105,8 +104,8 @@ pub fn wants_stream(headers: &HeaderMap) -> bool {
     prefers(headers, EVENT_STREAM, JSON)
 }
 
-/// Whether `media_type` is asked for by name, and `usual` is not preferred to it by name: the higher weight wins, then the
-/// first named.
+/// Whether `media_type` is asked for by name, and `usual` is not preferred to it by name: the
+/// higher weight wins, then the first named.
 pub fn prefers(headers: &HeaderMap, media_type: &str, usual: &str) -> bool {
     let Some(accept) = Accept::of(headers) else { return false };
     let rank = |name: &str| accept.named(name).map(|(weight, place)| (weight, std::cmp::Reverse(place)));

@@ -1,5 +1,5 @@
-//! What submissions over HTTP have in common: the key of the header, waiting for the end, and what the answer says beside its
-//! body.
+//! What submissions over HTTP have in common: the key of the header, waiting for the end, and what
+//! the answer says beside its body.
 
 use std::sync::Arc;
 
@@ -20,8 +20,9 @@ const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Says that an answer tells of something that was there before.
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// The key of the header, which may stand in quotes as the draft has it; a blank one is none. Whoever sends a key relies on
-/// it, so one that cannot be read, or is not the only one, is not passed over.
+/// The key of the header, which may stand in quotes as the draft has it; a blank one is none.
+/// Whoever sends a key relies on it, so one that cannot be read, or is not the only one, is not
+/// passed over.
 pub fn header_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -34,14 +35,16 @@ pub fn header_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     Ok(Some(key).filter(|key| !key.is_empty()))
 }
 
-/// The job that a submission made or met: at once, or as it stands when it has ended, if the client would rather wait.
+/// The job that a submission made or met: at once, or as it stands when it has ended, if the client
+/// would rather wait.
 pub async fn awaited(app: &App, caller: &Caller, prefer: &Prefer, job: Job) -> Result<Job, ApiError> {
     let Some(wait) = prefer.wait else { return Ok(job) };
     wait::until_ended(app, &job, wait).await?;
     Ok(Arc::unwrap_or_clone(ownership::job(app, caller, Some(job.id)).await?))
 }
 
-/// What a 202 says beside its body: where to look, when, and whether it tells of something that was there before.
+/// What a 202 says beside its body: where to look, when, and whether it tells of something that was
+/// there before.
 pub fn announce(response: &mut Response, location: String, pause_s: u64, prefer: &Prefer, existing: bool) {
     let headers = response.headers_mut();
     headers.insert(LINK, respond::value(["<", &location, ">; rel=\"status\""].concat()));

@@ -1,9 +1,12 @@
-//! The keys in use, remembered for a few seconds each, so that a request with a known key asks no store.
+//! The keys in use, remembered for a few seconds each, so that a request with a known key asks no
+//! store.
 //!
-//! A key is found by the SHA-256 of its secret in a hash map. That comparison is not constant in time and need not be: what
-//! time can tell is how far a *digest* agrees, and whoever cannot invert SHA-256 cannot choose a secret by its digest.
+//! A key is found by the SHA-256 of its secret in a hash map. That comparison is not constant in
+//! time and need not be: what time can tell is how far a *digest* agrees, and whoever cannot invert
+//! SHA-256 cannot choose a secret by its digest.
 //!
-//! A key revoked or replaced on this node is forgotten at once; one revoked elsewhere works here for [`KEY_FRESH`] at most.
+//! A key revoked or replaced on this node is forgotten at once; one revoked elsewhere works here
+//! for [`KEY_FRESH`] at most.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -23,7 +26,8 @@ use crate::limits::{KEY_FRESH, KEY_USED_EVERY, KEYS_CACHED_MAX};
 #[derive(Default)]
 pub struct ApiKeyCache {
     keys: RwLock<HashMap<[u8; 32], Arc<CachedKey>>>,
-    /// Grows whenever keys are forgotten: what was read from the store before is then not remembered.
+    /// Grows whenever keys are forgotten: what was read from the store before is then not
+    /// remembered.
     epoch: AtomicU64,
 }
 
@@ -118,12 +122,13 @@ impl CachedKey {
             self.used_at.compare_exchange(used_at, now.as_micros(), Ordering::Relaxed, Ordering::Relaxed);
         if mine.is_ok() {
             let (client, key) = (self.key.client, self.key.id);
-            engine.tell(Command::Key(KeyCommand::Used { client, key }));
+            engine.try_enqueue(Command::Key(KeyCommand::Used { client, key }));
         }
     }
 }
 
-/// Whether what was checked then is believed. A moment still to come is from before the clock was set back, nobody knows how long ago.
+/// Whether what was checked then is believed. A moment still to come is from before the clock was
+/// set back, nobody knows how long ago.
 fn is_fresh(checked_at: i64, now: Time) -> bool {
     (0..KEY_FRESH.as_micros() as i64).contains(&(now.as_micros() - checked_at))
 }

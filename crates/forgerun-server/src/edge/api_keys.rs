@@ -21,13 +21,13 @@ const PREFIX_CHARS: usize = 12;
 
 /// A key as the rules answered it.
 pub(crate) struct ChangedKey {
-    /// As it stands.
     pub(crate) key: ApiKey,
     /// It was made by the command; otherwise it was there before.
     pub(crate) created: bool,
 }
 
-/// Runs a command about keys; what this node remembers of them is forgotten before anybody hears of it.
+/// Runs a command about keys; what this node remembers of them is forgotten before anybody hears of
+/// it.
 pub(crate) async fn changed(app: &App, command: KeyCommand) -> Result<Option<ChangedKey>, ApiError> {
     let client = command.client();
     let answer = app.engine.run(Command::Key(command)).await;

@@ -24,12 +24,10 @@ use crate::limits::WRONG_TOKEN_DELAY;
 /// A client, and what it has asked of late.
 #[derive(Clone)]
 pub struct Caller {
-    /// Which client.
     pub client: ClientId,
     pub(crate) account: Arc<Account>,
     /// The digest of its key; `None` for the client of open mode, who needs none.
     pub(crate) key: Option<[u8; 32]>,
-    /// When that key expires.
     pub(crate) expires_at: Option<Time>,
     /// The session by which the operator asks, if it is one.
     pub(crate) session: Option<OperatorSession>,
@@ -42,7 +40,6 @@ impl Caller {
     }
 }
 
-/// Who asks.
 pub enum Who {
     /// The request has no credentials.
     Nobody,
@@ -55,7 +52,8 @@ pub enum Who {
 /// What a request brings to prove who asks.
 enum Credentials<'a> {
     None,
-    /// Blank, of another scheme, not text, or more than one: whoever passes it on may believe another than we do.
+    /// Blank, of another scheme, not text, or more than one: whoever passes it on may believe
+    /// another than we do.
     Unreadable,
     Bearer(&'a str),
 }
@@ -76,12 +74,14 @@ fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     }
 }
 
-/// Finds out who asks. Bad credentials are refused, whatever the request wants: who shows a key means to be known.
+/// Finds out who asks. Bad credentials are refused, whatever the request wants: who shows a key
+/// means to be known.
 pub async fn identify(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     identify_as(app, exchange, Asked::Anything).await
 }
 
-/// The same for a request to renew a key, which one that has expired may make for a while (C-114). The rules look again.
+/// The same for a request to renew a key, which one that has expired may make for a while (C-114).
+/// The rules look again.
 pub async fn identify_to_renew(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     identify_as(app, exchange, Asked::Renewal).await
 }
@@ -112,7 +112,7 @@ async fn identify_as(app: &App, exchange: &mut Exchange, asked: Asked) -> Result
     if app.admin_digest.is_some_and(|admin| bool::from(admin.ct_eq(&digest))) {
         return Ok(Who::Operator);
     }
-    let known = app.ring.find(digest, &app.engine, &app.limiter, now).await?;
+    let known = app.api_keys.find(digest, &app.engine, &app.limiter, now).await?;
     let Some(known) = known else { return Err(unknown(app, exchange, asked).await) };
     let key = &known.key;
     // Known by now, good or not: the log shall say whose key it was.
@@ -135,7 +135,8 @@ async fn identify_as(app: &App, exchange: &mut Exchange, asked: Asked) -> Result
     Ok(Who::Client(caller))
 }
 
-/// Whether a token that somebody typed in is the operator's. Wrong ones are counted with those in headers.
+/// Whether a token that somebody typed in is the operator's. Wrong ones are counted with those in
+/// headers.
 pub(crate) async fn check_token(app: &App, exchange: &Exchange, token: &str) -> Result<(), ApiError> {
     let digest = Digest::of(token.as_bytes()).0;
     if app.admin_digest.is_some_and(|admin| bool::from(admin.ct_eq(&digest))) {
@@ -144,8 +145,8 @@ pub(crate) async fn check_token(app: &App, exchange: &Exchange, token: &str) -> 
     Err(unknown(app, exchange, Asked::OperatorOnly).await)
 }
 
-/// The answer to unknown credentials. If there is an operator's token, they may be an attempt at it, and the answer comes late after
-/// too many (C-125).
+/// The answer to unknown credentials. If there is an operator's token, they may be an attempt at
+/// it, and the answer comes late after too many (C-125).
 async fn unknown(app: &App, exchange: &Exchange, asked: Asked) -> ApiError {
     if !knows_operator(app) {
         return unauthenticated("The API key is not known.");
@@ -202,7 +203,8 @@ pub async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Result<Wh
     Ok(Who::Client(caller))
 }
 
-/// The operator, who alone may ask. On a server that is open to its own machine and has no token, whoever asks from there is one.
+/// The operator, who alone may ask. On a server that is open to its own machine and has no token,
+/// whoever asks from there is one.
 pub async fn operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match identify_operator(app, exchange).await? {
         Who::Operator => Ok(Who::Operator),
@@ -220,7 +222,8 @@ pub async fn operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiErro
     }
 }
 
-/// The operator as a caller, for what is counted and logged by caller: as the client of the operator's own jobs, which has no keys.
+/// The operator as a caller, for what is counted and logged by caller: as the client of the
+/// operator's own jobs, which has no keys.
 pub fn as_caller(app: &App, exchange: &Exchange) -> Caller {
     let account = app.limiter.address(exchange.address, exchange.began);
     let session = app.sessions.of(&exchange.headers, exchange.began);
@@ -239,14 +242,15 @@ pub(crate) async fn has_ended(app: &App, session: OperatorSession, now: Time) ->
     Ok(ended.is_some())
 }
 
-/// Whether the key or the session that a caller came with is still good. Trouble with the store is no reason to doubt it.
+/// Whether the key or the session that a caller came with is still good. Trouble with the store is
+/// no reason to doubt it.
 pub(crate) async fn is_good(app: &App, caller: &Caller) -> bool {
     let now = app.clock.now();
     if let Some(session) = caller.session {
         return !has_ended(app, session, now).await.unwrap_or(false);
     }
     let Some(digest) = caller.key else { return true };
-    match app.ring.find(digest, &app.engine, &app.limiter, now).await {
+    match app.api_keys.find(digest, &app.engine, &app.limiter, now).await {
         Ok(known) => known.is_some_and(|known| known.key.is_good(now)),
         Err(_) => true,
     }
@@ -254,12 +258,13 @@ pub(crate) async fn is_good(app: &App, caller: &Caller) -> bool {
 
 /// Counts a request of a client against its limits, and remembers its standing for the answer.
 pub fn count(app: &App, exchange: &mut Exchange, caller: &Caller) -> Result<(), ApiError> {
-    let (standing, verdict) = app.limiter.request(&caller.account, exchange.began);
-    exchange.standing = standing;
+    let (rate_status, verdict) = app.limiter.request(&caller.account, exchange.began);
+    exchange.rate_status = rate_status;
     verdict
 }
 
-/// Whether clients and their first keys are made for anybody who asks like this; otherwise why not, if it is the way it asks.
+/// Whether clients and their first keys are made for anybody who asks like this; otherwise why not,
+/// if it is the way it asks.
 pub fn registers_anybody(app: &App, exchange: &Exchange) -> Result<bool, String> {
     match app.config.auth.registration {
         Registration::Open => Ok(true),
@@ -284,8 +289,8 @@ pub fn key_needed(why: &str) -> ApiError {
 pub fn count_worker_call(app: &App, exchange: &mut Exchange, caller: &Caller) -> Result<(), ApiError> {
     let Some(limiter) = &app.worker_limiter else { return Ok(()) };
     let account = limiter.client(caller.client, exchange.began);
-    let (standing, verdict) = limiter.request(&account, exchange.began);
-    exchange.standing = standing;
+    let (rate_status, verdict) = limiter.request(&account, exchange.began);
+    exchange.rate_status = rate_status;
     exchange.is_worker_call = true;
     verdict
 }

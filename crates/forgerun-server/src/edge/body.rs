@@ -1,4 +1,5 @@
-//! The body of a request: its type, its size, then its bytes. Nothing larger than allowed is ever held.
+//! The body of a request: its type, its size, then its bytes. Nothing larger than allowed is ever
+//! held.
 
 use std::pin::pin;
 
@@ -9,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use forgerun_core::catalog::Kind;
 use forgerun_engine::{Clock, SystemClock};
 use forgerun_wire::body::{refused, violation};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -30,7 +31,8 @@ pub(crate) fn bytes_max_of(who: &Who, bytes_max: usize) -> usize {
     }
 }
 
-/// The bytes of a body of one of these types; none at all is fine and needs no type (C-49). They are charged to `reservation`.
+/// The bytes of a body of one of these types; none at all is fine and needs no type (C-49). They
+/// are charged to `reservation`.
 pub(crate) async fn read(
     headers: &HeaderMap,
     body: Body,
@@ -59,8 +61,9 @@ pub(crate) async fn read(
     if !typed && !bytes.is_empty() { Err(wrong_type(media_types)) } else { Ok(bytes) }
 }
 
-/// The bytes of a body, at most `bytes_max` of them. They are copied together as they come, so that a body in tiny pieces takes no more
-/// memory than one in large ones, and room is reserved before it is used.
+/// The bytes of a body, at most `bytes_max` of them. They are copied together as they come, so that
+/// a body in tiny pieces takes no more memory than one in large ones, and room is reserved before
+/// it is used.
 pub(crate) async fn gather<B>(
     body: B,
     bytes_max: usize,
@@ -119,7 +122,8 @@ pub fn expect_object(bytes: &Bytes) -> Result<(), ApiError> {
     object(bytes).map(drop)
 }
 
-/// The one member that a body may have; `None` if it is absent or null. `what` says what it must be: "a string".
+/// The one member that a body may have; `None` if it is absent or null. `what` says what it must
+/// be: "a string".
 pub fn member<T: DeserializeOwned>(bytes: &Bytes, name: &str, what: &str) -> Result<Option<T>, ApiError> {
     let value = object(bytes)?.remove(name).filter(|value| !value.is_null());
     value.map(serde_json::from_value).transpose().map_err(|_| {
@@ -148,5 +152,5 @@ fn wrong_type(media_types: &[&str]) -> ApiError {
 /// The answer to a body of more bytes.
 pub(crate) fn too_large(bytes_max: usize) -> ApiError {
     let detail = format!("The body is larger than {bytes_max} bytes.");
-    Refused::new(Kind::BodyTooLarge, detail).fact("limit_bytes", bytes_max).into()
+    RefusedRequest::new(Kind::BodyTooLarge, detail).fact("limit_bytes", bytes_max).into()
 }

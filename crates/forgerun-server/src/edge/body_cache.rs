@@ -1,4 +1,5 @@
-//! Jobs as they were last written out: a job that has not changed since is not written out again for everyone who asks.
+//! Jobs as they were last written out: a job that has not changed since is not written out again
+//! for everyone who asks.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

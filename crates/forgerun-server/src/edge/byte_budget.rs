@@ -1,9 +1,12 @@
-//! A budget of bytes that many requests hold at the same time, with a share for each client and each address.
+//! A budget of bytes that many requests hold at the same time, with a share for each client and
+//! each address.
 //!
-//! There are two of them. [`ByteBudget::incoming`] covers what came in and is not yet judged: bodies of HTTP and messages of gRPC, from their
-//! first byte until their request is answered. [`ByteBudget::unread`] covers answers over gRPC that their clients do not read. A holder reserves before it
-//! buffers, and what it reserved is free again when its [`Reservation`] is dropped. Callers that are not known have a small part of their own, so
-//! that strangers can never take the room of clients.
+//! There are two of them. [`ByteBudget::incoming`] covers what came in and is not yet judged:
+//! bodies of HTTP and messages of gRPC, from their first byte until their request is answered.
+//! [`ByteBudget::unread`] covers answers over gRPC that their clients do not read. A holder
+//! reserves before it buffers, and what it reserved is free again when its [`Reservation`] is
+//! dropped. Callers that are not known have a small part of their own, so that strangers can never
+//! take the room of clients.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -11,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::ClientId;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use super::auth::Who;
 use super::limiter::site_of;
@@ -81,7 +84,8 @@ impl ByteHolder {
 }
 
 impl ByteBudget {
-    /// The budget of bytes that came in and are not yet judged. A body of the largest size always fits in a client's share.
+    /// The budget of bytes that came in and are not yet judged. A body of the largest size always
+    /// fits in a client's share.
     pub(crate) fn incoming(limits: &Limits) -> ByteBudget {
         let total = limits.max_incoming_bytes;
         let largest = limits.max_body_bytes.max(OJS_BATCH_BYTES_MAX);
@@ -169,7 +173,7 @@ impl ByteBudget {
             "There is no room for more bytes of {}: {owner} as many as allowed, {max}. Send again later.",
             self.bounds.what
         );
-        Refused::new(kind, detail).limited(max as u64, "at once", INCOMING_RETRY_AFTER_S).into()
+        RefusedRequest::new(kind, detail).limited(max as u64, "at once", INCOMING_RETRY_AFTER_S).into()
     }
 
     fn lock(&self) -> MutexGuard<'_, HeldBytes> {
@@ -191,7 +195,6 @@ impl Reservation {
         matches!(self.holder, ByteHolder::Stranger(_))
     }
 
-    /// Reserves more.
     pub(crate) fn grow(&mut self, n_bytes: usize) -> Result<(), ApiError> {
         if n_bytes > 0 {
             self.budget.add(self.holder, n_bytes)?;

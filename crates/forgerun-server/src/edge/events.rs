@@ -1,4 +1,5 @@
-//! The events of one job or execution, for every dialect: a page by default, a stream for whoever asks for one.
+//! The events of one job or execution, for every dialect: a page by default, a stream for whoever
+//! asks for one.
 
 use std::sync::Arc;
 
@@ -24,8 +25,8 @@ pub(crate) fn query(exchange: &Exchange) -> Result<QueryString, ApiError> {
     }
 }
 
-/// Shows the changes of state, oldest first; a stream goes on with what happens. The cursor of a page is the last event that
-/// was seen.
+/// Shows the changes of state, oldest first; a stream goes on with what happens. The cursor of a
+/// page is the last event that was seen.
 pub(crate) async fn show(
     app: &App,
     exchange: &Exchange,

@@ -16,7 +16,7 @@ use forgerun_wire::language::Language;
 
 use super::auth::Caller;
 use super::forwarded::real_address;
-use super::local::{self, Told};
+use super::local::{self, RequestOrigin};
 use super::prefer::Prefer;
 use super::rate::RateStatus;
 use super::refusal::ApiError;
@@ -38,16 +38,12 @@ const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// One request, and what was learned of it on its way.
 pub struct Exchange {
-    /// How it asks.
     pub method: Method,
-    /// For what.
     pub uri: Uri,
-    /// In which words.
     pub headers: HeaderMap,
     /// From where: who connected, or whom a trusted proxy names.
     pub address: IpAddr,
     version: Version,
-    /// When it came.
     pub began: Time,
     /// The id the server gave it, as a header.
     pub id: HeaderValue,
@@ -68,7 +64,7 @@ pub struct Exchange {
     /// What the client would like.
     pub prefer: Prefer,
     /// Where the caller stands with its limit.
-    pub(crate) standing: Option<RateStatus>,
+    pub(crate) rate_status: Option<RateStatus>,
     /// The trace-id of the caller, the best correlation there is.
     trace_id: Option<CorrelationId>,
     /// What the caller calls the request.
@@ -76,11 +72,12 @@ pub struct Exchange {
     /// Whether it is counted among the calls of workers.
     pub(crate) is_worker_call: bool,
     /// What it turned out to be about.
-    about: OnceLock<RequestSubject>,
+    request_subject: OnceLock<RequestSubject>,
 }
 
 impl Exchange {
-    /// Takes in a request. The client's ids are sanitised, never refused: a tracing aid must not fail the call (C-30).
+    /// Takes in a request. The client's ids are sanitised, never refused: a tracing aid must not
+    /// fail the call (C-30).
     pub(crate) fn begin(app: &App, parts: Parts, peer: IpAddr) -> Exchange {
         let Parts { method, uri, headers, version, .. } = parts;
         let id = app.engine.execution_id().to_string();
@@ -103,9 +100,9 @@ impl Exchange {
             parameters: Parameters::default(),
             subject: None,
             caller: None,
-            standing: None,
+            rate_status: None,
             is_worker_call: false,
-            about: OnceLock::new(),
+            request_subject: OnceLock::new(),
         }
     }
 
@@ -124,7 +121,8 @@ impl Exchange {
         self.id.to_str().expect("a UUID is ASCII")
     }
 
-    /// The id of the request as OJS wants it shown: the client's own if it is well formed, or else the server's (C-100).
+    /// The id of the request as OJS wants it shown: the client's own if it is well formed, or else
+    /// the server's (C-100).
     pub(crate) fn shown_request_id(&self) -> HeaderValue {
         let own = || format!("req_{}", self.request_id());
         self.given_request_id().unwrap_or_else(|| HeaderValue::try_from(own()).expect("a UUID is ASCII"))
@@ -140,24 +138,24 @@ impl Exchange {
     }
 
     /// Notes what the request turned out to be about. The first word counts.
-    pub(crate) fn is_about(&self, about: RequestSubject) {
-        let _ = self.about.set(about);
+    pub(crate) fn set_subject(&self, subject: RequestSubject) {
+        let _ = self.request_subject.set(subject);
     }
 
     /// What the request turned out to be about, once that is known.
-    pub(crate) fn about(&self) -> Option<&RequestSubject> {
-        self.about.get()
+    pub(crate) fn request_subject(&self) -> Option<&RequestSubject> {
+        self.request_subject.get()
     }
 
-    /// What the client supplied to find its request again: a trace-id first, then its own word, then that of the body
-    /// (ruling C-29).
+    /// What the client supplied to find its request again: a trace-id first, then its own word,
+    /// then that of the body (ruling C-29).
     pub fn correlation(&self, of_body: Option<&str>) -> Option<CorrelationId> {
         let of_headers = self.trace_id.as_ref().or(self.correlation_id.as_ref()).cloned();
         of_headers.or_else(|| of_body.and_then(CorrelationId::sanitize))
     }
 
-    /// The language the client wants problems explained in. A submission leaves it to the job's outcome (C-96):
-    /// `Head { language: exchange.language().stored(), .. }`.
+    /// The language the client wants problems explained in. A submission leaves it to the job's
+    /// outcome (C-96): `Head { language: exchange.language().stored(), .. }`.
     pub fn language(&self) -> Language {
         language_of(&self.headers)
     }
@@ -173,7 +171,8 @@ impl Exchange {
         (traceparent, tracestate.map(str::to_owned))
     }
 
-    /// Where the request stands in a trace: as its caller says, or in one of its own that begins with its id.
+    /// Where the request stands in a trace: as its caller says, or in one of its own that begins
+    /// with its id.
     pub(crate) fn traceparent(&self) -> String {
         if let Some(given) = self.trace_context().0 {
             return given;
@@ -203,10 +202,11 @@ impl Exchange {
         local::check_host(self.version, &self.headers)
     }
 
-    /// Whether it comes from this machine and gets what is relaxed there; otherwise why not, in words that follow "because".
+    /// Whether it comes from this machine and gets what is relaxed there; otherwise why not, in
+    /// words that follow "because".
     pub fn check_local(&self, app: &App) -> Result<(), String> {
-        let told = Told { version: self.version, uri: &self.uri, headers: &self.headers };
-        local::check(&app.config.server, told)
+        let origin = RequestOrigin { version: self.version, uri: &self.uri, headers: &self.headers };
+        local::check(&app.config.server, origin)
     }
 
     /// The URL of a webhook as it is kept, if a webhook that this request asks for may lead there.
@@ -232,7 +232,8 @@ impl Exchange {
     }
 }
 
-/// The language that a request wants problems and pages in; several lines of `Accept-Language` count as one.
+/// The language that a request wants problems and pages in; several lines of `Accept-Language`
+/// count as one.
 pub(crate) fn language_of(headers: &HeaderMap) -> Language {
     let mut lines = headers.get_all(ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok());
     let Some(first) = lines.next() else { return Language::English };

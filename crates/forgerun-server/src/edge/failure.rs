@@ -1,5 +1,5 @@
-//! A job that ended badly, in the forms that are the same in every dialect: its last word byte for byte, the same as XML, and
-//! a header field beside the dialect's own JSON (C-08).
+//! A job that ended badly, in the forms that are the same in every dialect: its last word byte for
+//! byte, the same as XML, and a header field beside the dialect's own JSON (C-08).
 
 use axum::http::header::{CONTENT_LANGUAGE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -22,8 +22,9 @@ use crate::limits::PROBLEM_FIELD_BYTES_MAX;
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 const PROBLEM: HeaderName = HeaderName::from_static("problem");
 
-/// The last word on the execution of `job` that is or was under way last, in this form; `None` where the dialect's JSON is
-/// wanted, or where there is no last word, as for a job of an older store.
+/// The last word on the execution of `job` that is or was under way last, in this form; `None`
+/// where the dialect's JSON is wanted, or where there is no last word, as for a job of an older
+/// store.
 pub async fn last_word(app: &App, job: &Job, form: FailureFormat) -> Result<Option<Response>, ApiError> {
     if form == FailureFormat::Json {
         return Ok(None);
@@ -34,8 +35,8 @@ pub async fn last_word(app: &App, job: &Job, form: FailureFormat) -> Result<Opti
     show(found, form, retry_after_s).map(Some)
 }
 
-/// A stored last word as a problem. The header says the same as the object about when submitting the same work again is worth
-/// it (C-34).
+/// A stored last word as a problem. The header says the same as the object about when submitting
+/// the same work again is worth it (C-34).
 pub fn show(found: Outcome, form: FailureFormat, retry_after_s: Option<u64>) -> Result<Response, ApiError> {
     let language = outcome::language(&found.object.bytes).tag();
     let mut response = match form {
@@ -63,7 +64,8 @@ pub fn read(outcome: &Outcome) -> Result<Problem, ApiError> {
     Ok(reading.map_err(|error| ApiError::internal(Kind::StorageError, error))?.problem)
 }
 
-/// Tells of a failure in a header field of an answer that succeeds in telling of it, if the operator likes that.
+/// Tells of a failure in a header field of an answer that succeeds in telling of it, if the
+/// operator likes that.
 pub fn add_field(app: &App, response: &mut Response, problem: impl FnOnce() -> Problem) {
     if !app.config.problem.header_field {
         return;

@@ -1,4 +1,5 @@
-//! The one place where an answer becomes a response: what every response carries, and how a refusal is spelled.
+//! The one place where an answer becomes a response: what every response carries, and how a refusal
+//! is spelled.
 
 use std::error::Error as StdError;
 
@@ -10,11 +11,11 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::id::JobId;
 use forgerun_core::job::Dialect;
 use forgerun_problem::MEDIA_TYPE_JSON;
-use forgerun_problem::axum::{ProblemResponse, Wishes};
+use forgerun_problem::axum::{Preferences, ProblemResponse};
 use forgerun_wire::hint::nearest;
 use forgerun_wire::ojs::error::ErrorContext;
 use forgerun_wire::ojs::{self, MEDIA_TYPE};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::status;
 use forgerun_wire::words::forge_state;
 
@@ -46,9 +47,9 @@ pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, Ap
     }
     // What is said about jobs is private and changes (C-87).
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if let Some(standing) = &exchange.standing {
+    if let Some(rate_status) = &exchange.rate_status {
         let of_workers = app.worker_limiter.as_ref().filter(|_| exchange.is_worker_call);
-        of_workers.unwrap_or(&app.limiter).write(standing, headers);
+        of_workers.unwrap_or(&app.limiter).write(rate_status, headers);
     }
     note_answer(app, exchange, response.status().as_u16());
     response
@@ -63,9 +64,10 @@ pub(crate) fn note_answer(app: &App, exchange: &Exchange, status: u16) {
     }
 }
 
-/// What a refused request is told where a protocol has its own way to say it: counted, worded and logged as anywhere else.
+/// What a refused request is told where a protocol has its own way to say it: counted, worded and
+/// logged as anywhere else.
 #[cfg(feature = "grpc")]
-pub(crate) fn refused(app: &App, exchange: &Exchange, error: ApiError) -> Refused {
+pub(crate) fn refused(app: &App, exchange: &Exchange, error: ApiError) -> RefusedRequest {
     if let Some(fault) = error.read_fault() {
         app.metrics.store_error(fault);
     }
@@ -146,7 +148,7 @@ fn refuse(app: &App, exchange: &Exchange, error: ApiError) -> Response {
 }
 
 /// A refusal as a problem, in the form that the request asks for.
-pub(crate) fn problem(app: &App, exchange: &Exchange, refused: &Refused) -> Response {
+pub(crate) fn problem(app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
     // Whoever reads OJS reads it everywhere (C-12).
     if accept::prefers(&exchange.headers, MEDIA_TYPE, MEDIA_TYPE_JSON) && exchange.dialect != Dialect::Ojs {
         return ojs_error(app, exchange, refused, status::http(refused.kind, exchange.dialect));
@@ -155,13 +157,13 @@ pub(crate) fn problem(app: &App, exchange: &Exchange, refused: &Refused) -> Resp
     let problem = refused.problem(exchange.dialect, &app.base, &instance);
     // The code of the response is the problem's own.
     ProblemResponse::new(problem)
-        .wanted(&Wishes::of(&exchange.headers))
+        .wanted(&Preferences::of(&exchange.headers))
         .in_language(refused.language.tag())
         .into_response()
 }
 
 /// A refusal as OJS's object, with this status.
-pub(crate) fn ojs_error(app: &App, exchange: &Exchange, refused: &Refused, status: u16) -> Response {
+pub(crate) fn ojs_error(app: &App, exchange: &Exchange, refused: &RefusedRequest, status: u16) -> Response {
     let instance = format!("urn:uuid:{}", exchange.request_id());
     let shown = exchange.shown_request_id();
     let request_id = shown.to_str().unwrap_or_default();
@@ -172,7 +174,7 @@ pub(crate) fn ojs_error(app: &App, exchange: &Exchange, refused: &Refused, statu
 }
 
 /// The refusal in the words for this request.
-fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
+fn worded(app: &App, exchange: &Exchange, mut refused: RefusedRequest) -> RefusedRequest {
     if refused.kind == Kind::ForeignResource && app.config.auth.hide_foreign {
         // As if it were not there: whatever the path names.
         let hidden = match exchange.subject {
@@ -188,7 +190,8 @@ fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
     if let (Kind::RouteNotFound, Some(hint)) = (refused.kind, hint_at(exchange.uri.path())) {
         refused.detail = hint;
     }
-    // Every refusal for trouble of ours says when to come back, in the body too where submitting again is meant (C-34).
+    // Every refusal for trouble of ours says when to come back, in the body too where submitting
+    // again is meant (C-34).
     let status = status::http(refused.kind, exchange.dialect);
     if matches!(status, 429 | 500..=599) && refused.retry_after_s.is_none() {
         refused.retry_after_s = Some(TROUBLE_AFTER_S);
@@ -200,12 +203,13 @@ fn worded(app: &App, exchange: &Exchange, mut refused: Refused) -> Refused {
     refused
 }
 
-/// Said once, here, with what the caller is not told. `error` is for trouble of ours, `warn` for what somebody may want to
-/// look at; being told to slow down is worth no line, or a flood would fill the disk too.
+/// Said once, here, with what the caller is not told. `error` is for trouble of ours, `warn` for
+/// what somebody may want to look at; being told to slow down is worth no line, or a flood would
+/// fill the disk too.
 fn log(
     app: &App,
     exchange: &Exchange,
-    refused: &Refused,
+    refused: &RefusedRequest,
     status: u16,
     cause: Option<&(dyn StdError + Send + Sync + 'static)>,
 ) {
@@ -215,7 +219,7 @@ fn log(
                 request_id = exchange.request_id(),
                 client_id = exchange.caller.as_ref().map(|caller| tracing::field::display(caller.client)),
                 job_id = exchange.subject.map(tracing::field::display),
-                current_state = exchange.about().and_then(RequestSubject::state).map(forge_state),
+                current_state = exchange.request_subject().and_then(RequestSubject::state).map(forge_state),
                 correlation_id = refused.correlation_id.as_ref().map(|id| id.as_str()),
                 action = word(exchange.action),
                 route = word(exchange.route),
@@ -231,7 +235,8 @@ fn log(
     match status {
         401 | 403 => {
             app.metrics.auth_failure();
-            // One line per minute, about the client where it is known and the address where it is not.
+            // One line per minute, about the client where it is known and the address where it is
+            // not.
             let account = match &exchange.caller {
                 Some(caller) => caller.account.clone(),
                 None => app.limiter.address(exchange.address, exchange.began),
@@ -248,7 +253,6 @@ fn log(
     }
 }
 
-/// Where addresses begin.
 const ROOTS: [&str; 4] = ["/v1/", "/api/v1/", "/ojs/v1/", "/admin/v1/"];
 
 /// What most addresses go on with.
@@ -272,9 +276,9 @@ fn hint_at(path: &str) -> Option<String> {
     is_operation.then(|| hint.to_owned())
 }
 
-/// One line per request that was done: `info` for what changes something, `debug` for what only looks and for heartbeats, which come
-/// every few seconds.
-/// Nothing is put together for a level that is not written.
+/// One line per request that was done: `info` for what changes something, `debug` for what only
+/// looks and for heartbeats, which come every few seconds. Nothing is put together for a level that
+/// is not written.
 pub(crate) fn log_done(exchange: &Exchange, status: StatusCode) {
     if exchange.action.is_empty() {
         return;
@@ -287,7 +291,7 @@ pub(crate) fn log_done(exchange: &Exchange, status: StatusCode) {
                 job_id = subject(exchange).map(tracing::field::display),
                 action = exchange.action,
                 status = status.as_u16(),
-                current_state = exchange.about().and_then(RequestSubject::state).map(forge_state),
+                current_state = exchange.request_subject().and_then(RequestSubject::state).map(forge_state),
                 correlation_id = exchange.correlation(None).as_ref().map(|id| id.as_str()),
                 "request done"
             )
@@ -298,7 +302,7 @@ pub(crate) fn log_done(exchange: &Exchange, status: StatusCode) {
 }
 
 fn subject(exchange: &Exchange) -> Option<JobId> {
-    exchange.about().and_then(RequestSubject::job_id).or(exchange.subject)
+    exchange.request_subject().and_then(RequestSubject::job_id).or(exchange.subject)
 }
 
 /// An empty word is no word.

@@ -1,8 +1,11 @@
-//! The address that a request really comes from, where the operator trusts a proxy to say so (`server.trusted_proxies`).
+//! The address that a request really comes from, where the operator trusts a proxy to say so
+//! (`server.trusted_proxies`).
 //!
-//! Proxies append to `Forwarded` and `X-Forwarded-For` the address they were called from, so the lists are read from their end:
-//! the first address that is no trusted proxy is the caller's. What stands before it the caller may have made up. A proxy usually writes
-//! one of the headers and lets others through as they came, so where several are sent they must agree; otherwise none is believed.
+//! Proxies append to `Forwarded` and `X-Forwarded-For` the address they were called from, so the
+//! lists are read from their end: the first address that is no trusted proxy is the caller's. What
+//! stands before it the caller may have made up. A proxy usually writes one of the headers and lets
+//! others through as they came, so where several are sent they must agree; otherwise none is
+//! believed.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -28,13 +31,11 @@ pub(crate) fn real_address(trusted: &[Network], peer: IpAddr, headers: &HeaderMa
     }
 }
 
-/// What one header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
     /// It is not there, or names only trusted proxies.
     Nothing,
     Address(IpAddr),
-    /// Hidden or unreadable.
     Unclear,
 }
 
@@ -53,7 +54,8 @@ fn last_untrusted<'a>(trusted: &[Network], nodes: impl DoubleEndedIterator<Item 
     Said::Nothing
 }
 
-/// The elements of a list that may stand on several lines. Bytes that are no text make an element that cannot be read.
+/// The elements of a list that may stand on several lines. Bytes that are no text make an element
+/// that cannot be read.
 fn elements<'a>(headers: &'a HeaderMap, name: &'static str) -> impl DoubleEndedIterator<Item = &'a str> {
     let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or("?"));
     lines.flat_map(|line| line.split(',')).map(str::trim)

@@ -18,7 +18,8 @@ use crate::app::App;
 /// The query parameters of a page.
 pub(crate) const PARAMETERS: [&str; 3] = ["limit", "cursor", "status"];
 
-/// A page of the items of one execution of `job`, in the order of the request. The cursor is the place to go on from.
+/// A page of the items of one execution of `job`, in the order of the request. The cursor is the
+/// place to go on from.
 pub(crate) async fn page(
     app: &App,
     query: &QueryString,
@@ -63,7 +64,8 @@ async fn views(app: &App, job: &Job, execution: ExecutionId) -> Result<(Vec<Item
     if let Some(ends) = store.items(execution).await? {
         return Ok((ends.iter().map(ItemView::ended).collect(), Tally::of(&ends)));
     }
-    // Nothing was said of its items: it is under way, or was ended by somebody else than its worker.
+    // Nothing was said of its items: it is under way, or was ended by somebody else than its
+    // worker.
     let status = match words::job_status(job) {
         status if execution == job.execution => status,
         // Only what failed is retried.

@@ -51,7 +51,8 @@ pub(crate) async fn show(
                             Slot::Occupied(known) => known.into_mut(),
                             Slot::Vacant(unknown) => unknown.insert(store.job(*id).await?),
                         };
-                        // Events die with their job, though the journal has them for a while (C-111).
+                        // Events die with their job, though the journal has them for a while
+                        // (C-111).
                         let Some(job) = job.as_deref() else { continue };
                         EntryView::Job(EventView::new(*id, Some(job), event))
                     }
@@ -83,7 +84,8 @@ struct JournalCursor {
 }
 
 impl JournalCursor {
-    /// The place that a cursor names. The id of an event is one too: whoever has read to the end goes on after the last.
+    /// The place that a cursor names. The id of an event is one too: whoever has read to the end
+    /// goes on after the last.
     async fn read(
         app: &App,
         client: Option<ClientId>,

@@ -1,5 +1,6 @@
-//! How much each caller has asked of late. Counted in memory: a request asks no store. Nodes on one store tell each other what they counted
-//! ([`crate::tallies`]), so a limit holds for all of them together.
+//! How much each caller has asked of late. Counted in memory: a request asks no store. Nodes on one
+//! store tell each other what they counted ([`crate::tallies`]), so a limit holds for all of them
+//! together.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,7 +12,7 @@ use axum::http::HeaderMap;
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::ClientId;
 use forgerun_core::time::Time;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use super::rate::{Bucket, RateLimit, RateStatus};
 use super::refusal::ApiError;
@@ -62,8 +63,8 @@ struct UnloggedFailures {
 }
 
 impl Account {
-    /// Counts refused credentials. `Some` once a minute, with how many there were since the last time, this one included: then it is time for a
-    /// line in the log.
+    /// Counts refused credentials. `Some` once a minute, with how many there were since the last
+    /// time, this one included: then it is time for a line in the log.
     pub(crate) fn auth_failures_to_log(&self, now: Time) -> Option<u64> {
         let mut unlogged = self.unlogged.lock().unwrap_or_else(PoisonError::into_inner);
         unlogged.n += 1;
@@ -82,7 +83,6 @@ impl Account {
 }
 
 impl Limiter {
-    /// Limits as configured.
     pub fn new(limits: &Limits) -> Limiter {
         Limiter {
             requests: LimitKind::Requests,
@@ -126,34 +126,36 @@ impl Limiter {
         self.addresses.get(site_of(address), |account| !account.is_idle(now))
     }
 
-    /// Counts a request of a client. The standing is for the headers of the answer, whatever that is.
+    /// Counts a request of a client. The standing is for the headers of the answer, whatever that
+    /// is.
     pub(crate) fn request(&self, account: &Account, now: Time) -> (Option<RateStatus>, Result<(), ApiError>) {
-        let standing = self.rate.as_ref().map(|pace| account.requests.take(pace, now));
-        if let Some(too_early_s) = standing.and_then(|standing| standing.too_early_s) {
-            let refused = Refused::new(Kind::RateLimited, "More requests in a minute than allowed.");
-            let limit = standing.map_or(0, |standing| standing.limit);
-            return (standing, Err(refused.limited(limit.into(), MINUTE, too_early_s).into()));
+        let rate_status = self.rate.as_ref().map(|pace| account.requests.take(pace, now));
+        if let Some(too_early_s) = rate_status.and_then(|rate_status| rate_status.too_early_s) {
+            let refused = RefusedRequest::new(Kind::RateLimited, "More requests in a minute than allowed.");
+            let limit = rate_status.map_or(0, |rate_status| rate_status.limit);
+            return (rate_status, Err(refused.limited(limit.into(), MINUTE, too_early_s).into()));
         }
-        let Some(quota) = self.quota else { return (standing, Ok(())) };
+        let Some(quota) = self.quota else { return (rate_status, Ok(())) };
         if !account.quota.take(quota) {
             let refused =
-                Refused::new(Kind::QuotaExceeded, format!("The quota of {quota} requests is spent."));
-            return (standing, Err(refused.limited(quota, "in all", QUOTA_AFTER_S).into()));
+                RefusedRequest::new(Kind::QuotaExceeded, format!("The quota of {quota} requests is spent."));
+            return (rate_status, Err(refused.limited(quota, "in all", QUOTA_AFTER_S).into()));
         }
-        (standing, Ok(()))
+        (rate_status, Ok(()))
     }
 
     /// Writes where a client stands.
-    pub(crate) fn write(&self, standing: &RateStatus, headers: &mut HeaderMap) {
+    pub(crate) fn write(&self, rate_status: &RateStatus, headers: &mut HeaderMap) {
         if let Some(pace) = &self.rate {
-            standing.write(pace, headers);
+            rate_status.write(pace, headers);
         }
     }
 
-    /// Counts a registration from an address: anybody may try, so somebody has to count (ruling C-93).
+    /// Counts a registration from an address: anybody may try, so somebody has to count (ruling
+    /// C-93).
     pub(crate) fn registration(&self, address: IpAddr, now: Time) -> Result<(), ApiError> {
-        let standing = self.address(address, now).requests.take(&self.registrations, now);
-        match standing.too_early_s {
+        let rate_status = self.address(address, now).requests.take(&self.registrations, now);
+        match rate_status.too_early_s {
             Some(seconds) => {
                 Err(too_many("More registrations in a minute than allowed.", &self.registrations, seconds))
             }
@@ -161,8 +163,9 @@ impl Limiter {
         }
     }
 
-    /// Counts a wrong token where only the operator's is good. `Some` if its answer has to wait ([`WRONG_TOKEN_DELAY`]); refused if too many of its
-    /// address wait already. The right token is never counted (C-125).
+    /// Counts a wrong token where only the operator's is good. `Some` if its answer has to wait
+    /// ([`WRONG_TOKEN_DELAY`]); refused if too many of its address wait already. The right token is
+    /// never counted (C-125).
     pub(crate) fn wrong_token(
         &self,
         account: &Arc<Account>,
@@ -180,7 +183,8 @@ impl Limiter {
         late(account, &account.wrong_keys, &self.wrong_keys, now)
     }
 
-    /// Counts an answer that a guesser would get; past the limit it gets another one instead (ruling C-43).
+    /// Counts an answer that a guesser would get; past the limit it gets another one instead
+    /// (ruling C-43).
     pub(crate) fn miss(&self, account: &Account, now: Time) -> Result<(), ApiError> {
         match account.misses.take(&self.misses, now).too_early_s {
             Some(seconds) => {
@@ -192,7 +196,8 @@ impl Limiter {
     }
 }
 
-/// What counts as one address: of IPv6 a network of 2^64, since a caller that has one address there has all of them.
+/// What counts as one address: of IPv6 a network of 2^64, since a caller that has one address there
+/// has all of them.
 pub(crate) fn site_of(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & (u128::MAX << 64)).into()),
@@ -231,7 +236,7 @@ const WRONG_TOKENS: &str = "Too many wrong tokens from this address.";
 const MINUTE: &str = "60s";
 
 fn too_many(detail: &str, limit: &RateLimit, after_s: u64) -> ApiError {
-    Refused::new(Kind::RateLimited, detail).limited(limit.limit().into(), MINUTE, after_s).into()
+    RefusedRequest::new(Kind::RateLimited, detail).limited(limit.limit().into(), MINUTE, after_s).into()
 }
 
 /// Accounts by name, a bounded number of them.
@@ -244,7 +249,6 @@ impl<K> Default for Accounts<K> {
 }
 
 impl<K: Copy> Accounts<K> {
-    /// Shows every account.
     pub(super) fn visit(&self, mut see: impl FnMut(K, &Account)) {
         let accounts = self.0.read().unwrap_or_else(PoisonError::into_inner);
         accounts.iter().for_each(|(name, account)| see(*name, account));

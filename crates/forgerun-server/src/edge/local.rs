@@ -1,5 +1,6 @@
-//! Whether a request comes from this machine and was meant for it (ruling C-115). What is relaxed on loopback is relaxed for such
-//! requests alone: a proxy on the same host, or a page in somebody's browser, connects from 127.0.0.1 too.
+//! Whether a request comes from this machine and was meant for it (ruling C-115). What is relaxed
+//! on loopback is relaxed for such requests alone: a proxy on the same host, or a page in
+//! somebody's browser, connects from 127.0.0.1 too.
 //!
 //! And the rule for `Host` that every request has to keep, local or not (RFC 9112, section 3.2).
 
@@ -28,36 +29,37 @@ pub(crate) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Ap
 
 /// What a request tells about where it comes from.
 #[derive(Clone, Copy)]
-pub(crate) struct Told<'a> {
+pub(crate) struct RequestOrigin<'a> {
     pub(crate) version: Version,
     pub(crate) uri: &'a Uri,
     pub(crate) headers: &'a HeaderMap,
 }
 
-/// Why a request does not count as one from this machine, in words that follow "because"; `Ok` if it does.
-pub(crate) fn check(server: &Server, told: Told<'_>) -> Result<(), String> {
+/// Why a request does not count as one from this machine, in words that follow "because"; `Ok` if
+/// it does.
+pub(crate) fn check(server: &Server, origin: RequestOrigin<'_>) -> Result<(), String> {
     if server.reach() == Reach::Public {
         return Err("the server does not listen on loopback".to_owned());
     }
     if server.public_base_url.is_some() {
         return Err("the server has a public address (server.public_base_url)".to_owned());
     }
-    if let Some(name) = told.headers.keys().find(|name| is_forwarding(name)) {
+    if let Some(name) = origin.headers.keys().find(|name| is_forwarding(name)) {
         return Err(format!("the request came by way of a proxy (it has the header {name})"));
     }
     // Proxies that add no header commonly speak 1.0 to the server behind them.
-    if told.version < Version::HTTP_11 {
+    if origin.version < Version::HTTP_11 {
         return Err("the request is HTTP/1.0, as proxies send it".to_owned());
     }
-    if let Some(authority) = told.uri.authority()
+    if let Some(authority) = origin.uri.authority()
         && !is_loopback(authority.as_str())
     {
         return Err("the request is for a host that is not on loopback".to_owned());
     }
-    if !told.headers.get(HOST).and_then(text).is_some_and(is_loopback) {
+    if !origin.headers.get(HOST).and_then(text).is_some_and(is_loopback) {
         return Err("its Host header names no loopback address, nor localhost".to_owned());
     }
-    let of_pages = told.headers.get_all(ORIGIN);
+    let of_pages = origin.headers.get_all(ORIGIN);
     if !of_pages.iter().all(|origin| text(origin).is_some_and(is_loopback_origin)) {
         return Err("its Origin header names a page that is not on loopback".to_owned());
     }
@@ -122,7 +124,7 @@ mod tests {
 
     fn is_local(server: &Server, version: Version, uri: &str, lines: &[(&'static str, &str)]) -> bool {
         let (uri, headers) = (uri.parse().unwrap(), headers(lines));
-        check(server, Told { version, uri: &uri, headers: &headers }).is_ok()
+        check(server, RequestOrigin { version, uri: &uri, headers: &headers }).is_ok()
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What happens to every request before and after its dialect: the same for all of them, in one light path.
+//! What happens to every request before and after its dialect: the same for all of them, in one
+//! light path.
 //!
 //! ```text
 //!   connection ──► service ──► Exchange (request id, correlation) ──► dialect ──► finish (headers, problem) ──► connection
@@ -10,8 +11,9 @@
 //!                                                                   └ 6 rules, engine          the dialect
 //! ```
 //!
-//! The order of the checks is the model's (§7): the first that fails answers, and nothing is written before the last. Every
-//! refusal is an [`ApiError`], turned into a response in one place, [`finish`], which knows the request.
+//! The order of the checks is the model's (§7): the first that fails answers, and nothing is
+//! written before the last. Every refusal is an [`ApiError`], turned into a response in one place,
+//! [`finish`], which knows the request.
 
 pub mod accept;
 pub mod accepted;

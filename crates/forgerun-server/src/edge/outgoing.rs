@@ -1,8 +1,9 @@
 //! Bodies on their way out, and how much memory they hold until they are written.
 //!
-//! A connection writes one answer after the other, and takes no more of a body than its buffer holds; what is in memory as one piece
-//! is taken whole. So a connection holds little more than one answer. All of them together are bounded here: while too much waits for
-//! readers that do not read, further large answers are refused. Small ones pass always, or nobody could be told why.
+//! A connection writes one answer after the other, and takes no more of a body than its buffer
+//! holds; what is in memory as one piece is taken whole. So a connection holds little more than one
+//! answer. All of them together are bounded here: while too much waits for readers that do not
+//! read, further large answers are refused. Small ones pass always, or nobody could be told why.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use axum::body::{Body, HttpBody};
 use axum::response::Response;
 use bytes::{Buf, Bytes};
 use forgerun_core::catalog::Kind;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use http_body::{Frame, SizeHint};
 
 use super::refusal::ApiError;
@@ -24,7 +25,6 @@ use crate::limits::{TROUBLE_AFTER_S, UNWRITTEN_BYTES_MAX, UNWRITTEN_FREE_BYTES};
 pub struct Unwritten(AtomicUsize);
 
 impl Unwritten {
-    /// How many they are.
     pub fn n_bytes(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
@@ -34,19 +34,19 @@ impl Unwritten {
         let is_large = response.body().size_hint().lower() > UNWRITTEN_FREE_BYTES as u64;
         if is_large && self.n_bytes() >= UNWRITTEN_BYTES_MAX {
             let detail = "More is waiting to be written to slow readers than the server holds.";
-            let refused = Refused::new(Kind::QueueFull, detail);
+            let refused = RefusedRequest::new(Kind::QueueFull, detail);
             return Err(refused.limited(UNWRITTEN_BYTES_MAX as u64, "at once", TROUBLE_AFTER_S).into());
         }
         Ok(response)
     }
 
-    fn hold(self: &Arc<Self>, bytes: &Bytes) -> Option<Hold> {
+    fn hold(self: &Arc<Self>, bytes: &Bytes) -> Option<UnwrittenBytes> {
         // What others hold too, as a document that is the same for everybody, is there anyway.
         if bytes.len() <= UNWRITTEN_FREE_BYTES || !bytes.is_unique() {
             return None;
         }
         self.0.fetch_add(bytes.len(), Ordering::Relaxed);
-        Some(Hold { unwritten: self.clone(), n_bytes: bytes.len() })
+        Some(UnwrittenBytes { unwritten: self.clone(), n_bytes: bytes.len() })
     }
 }
 
@@ -91,15 +91,15 @@ impl HttpBody for Outgoing {
 /// A piece of a body. It is dropped when its last byte is written.
 pub struct Piece {
     bytes: Bytes,
-    _hold: Option<Hold>,
+    _hold: Option<UnwrittenBytes>,
 }
 
-struct Hold {
+struct UnwrittenBytes {
     unwritten: Arc<Unwritten>,
     n_bytes: usize,
 }
 
-impl Drop for Hold {
+impl Drop for UnwrittenBytes {
     fn drop(&mut self) {
         self.unwritten.0.fetch_sub(self.n_bytes, Ordering::Relaxed);
     }

@@ -6,7 +6,7 @@ use forgerun_core::Refusal;
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::{ExecutionId, JobId};
 use forgerun_core::job::Job;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 
 use super::auth::Caller;
@@ -27,7 +27,6 @@ pub async fn job(app: &App, caller: &Caller, id: Option<JobId>) -> Result<Arc<Jo
 pub struct OwnedExecution {
     /// The job as it stands.
     pub job: Arc<Job>,
-    /// Which of its executions.
     pub id: ExecutionId,
 }
 
@@ -94,6 +93,6 @@ async fn gone(app: &App, caller: &Caller, id: ExecutionId) -> Result<ApiError, A
         }
         None => "This job is no longer available.".to_owned(),
     };
-    let refused = Refused::new(Kind::Expired, detail).execution(id);
+    let refused = RefusedRequest::new(Kind::Expired, detail).execution(id);
     Ok(refused.member("expiredAt", time::millis(stone.at)).into())
 }

@@ -1,7 +1,7 @@
 //! `If-Match`: a change is made only to the version that its sender has seen (RFC 9110 §13.1.1).
 //!
-//! Webhooks and results have an `ETag`. Nothing else has: whoever names a tag there means something that this server does not
-//! know, so nothing is changed.
+//! Webhooks and results have an `ETag`. Nothing else has: whoever names a tag there means something
+//! that this server does not know, so nothing is changed.
 
 use axum::http::HeaderMap;
 use axum::http::header::IF_MATCH;
@@ -9,8 +9,8 @@ use forgerun_core::catalog::Kind;
 
 use super::refusal::ApiError;
 
-/// The tags that a request wants matched; `None` if any version will do. As sent: strong ones in quotes, weak ones with their
-/// prefix, and they match nothing here, as they should.
+/// The tags that a request wants matched; `None` if any version will do. As sent: strong ones in
+/// quotes, weak ones with their prefix, and they match nothing here, as they should.
 pub(crate) fn wanted(headers: &HeaderMap) -> Option<Vec<&str>> {
     let mut lines = headers.get_all(IF_MATCH).iter().peekable();
     lines.peek()?;

@@ -1,4 +1,5 @@
-//! `Prefer` (RFC 7240): `wait=N` and `respond-async`. A preference that is not understood is ignored, as the RFC asks.
+//! `Prefer` (RFC 7240): `wait=N` and `respond-async`. A preference that is not understood is
+//! ignored, as the RFC asks.
 
 use std::time::Duration;
 

@@ -1,14 +1,14 @@
-//! The query part of an address, read with the same care as a body: names that are not known and values that make no
-//! sense are refused, not ignored, since a filter that silently does nothing answers another question.
+//! The query part of an address, read with the same care as a body: names that are not known and
+//! values that make no sense are refused, not ignored, since a filter that silently does nothing
+//! answers another question.
 
 use axum::http::Uri;
 use forgerun_core::catalog::Kind;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use super::refusal::ApiError;
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
 
-/// Parameters by name, decoded.
 pub(crate) struct QueryString(Vec<(String, String)>);
 
 impl QueryString {
@@ -41,7 +41,7 @@ impl QueryString {
                         known.join(", ")
                     ),
                 };
-                return Err(Refused::new(Kind::MalformedRequest, detail)
+                return Err(RefusedRequest::new(Kind::MalformedRequest, detail)
                     .fact("constraint", "unknown")
                     .into());
             }
@@ -104,7 +104,7 @@ impl QueryString {
 }
 
 fn refused(kind: Kind, name: &str, detail: &str, constraint: &str) -> ApiError {
-    let refused = Refused::new(kind, format!("The query parameter `{name}` {detail}."));
+    let refused = RefusedRequest::new(kind, format!("The query parameter `{name}` {detail}."));
     refused.fact("field", name).fact("constraint", constraint).into()
 }
 

@@ -2,7 +2,7 @@
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::job::{BadQueueName, Name};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use super::ApiError;
 
@@ -13,7 +13,7 @@ pub(crate) fn queue_name(text: &str) -> Result<Name, ApiError> {
             BadQueueName::TooLong => Kind::QueueNameTooLong,
             BadQueueName::Form => Kind::InvalidQueue,
         };
-        Refused::new(kind, format!("The name of a queue {}.", BadQueueName::RULE))
+        RefusedRequest::new(kind, format!("The name of a queue {}.", BadQueueName::RULE))
             .fact("field", "queue")
             .into()
     })

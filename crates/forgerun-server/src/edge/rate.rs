@@ -1,7 +1,9 @@
-//! So many requests per minute: a token bucket in one atomic number, by the generic cell rate algorithm.
+//! So many requests per minute: a token bucket in one atomic number, by the generic cell rate
+//! algorithm.
 //!
-//! The number is the *theoretical arrival time*: when the bucket is full again. Taking a token moves it by one interval;
-//! it may not lie more than a window ahead. What other nodes gave away moves it too, and may move it further: that much is paid back first.
+//! The number is the *theoretical arrival time*: when the bucket is full again. Taking a token
+//! moves it by one interval; it may not lie more than a window ahead. What other nodes gave away
+//! moves it too, and may move it further: that much is paid back first.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -18,13 +20,12 @@ pub(crate) struct RateLimit {
     interval_ns: i64,
     /// All intervals of a minute together, and not a fraction more.
     window_ns: i64,
-    /// The rule in the words of the draft, the same in every answer. Copied into each: two threads that count the users of one
-    /// value take longer.
+    /// The rule in the words of the draft, the same in every answer. Copied into each: two threads
+    /// that count the users of one value take longer.
     policy: String,
 }
 
 impl RateLimit {
-    /// Requests per minute.
     pub(crate) const fn limit(&self) -> u32 {
         self.per_minute
     }
@@ -45,7 +46,6 @@ impl RateLimit {
 #[derive(Debug, Default)]
 pub(crate) struct Bucket {
     full_at_ns: AtomicI64,
-    /// Tokens taken here.
     spent: AtomicU64,
     /// Of these, the ones that other nodes will be told of, or were.
     told: AtomicU64,
@@ -54,13 +54,11 @@ pub(crate) struct Bucket {
 /// Where a caller stands after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RateStatus {
-    /// Requests per minute.
     pub(crate) limit: u32,
     /// Requests left at this moment.
     pub(crate) remaining: u32,
     /// When all of them are there again, in seconds since the epoch.
     pub(crate) reset_unix_s: i64,
-    /// The same, from now.
     pub(crate) reset_in_s: i64,
     /// The request came too early by so many seconds, rounded up.
     pub(crate) too_early_s: Option<u64>,
@@ -124,7 +122,8 @@ impl Bucket {
     }
 }
 
-/// Room for two numbers and some letters: most answers carry these headers, so they had better not grow.
+/// Room for two numbers and some letters: most answers carry these headers, so they had better not
+/// grow.
 const TEXT_BYTES: usize = 48;
 
 fn text(text: fmt::Arguments<'_>) -> HeaderValue {
@@ -167,8 +166,12 @@ mod tests {
         for n in [1, 3, 7, 600, 999_999] {
             let (bucket, pace) = (Bucket::default(), RateLimit::per_minute(n));
             for taken in 1..=n {
-                let standing = bucket.take(&pace, NOON);
-                assert_eq!((standing.too_early_s, standing.remaining), (None, n - taken), "{taken} of {n}");
+                let rate_status = bucket.take(&pace, NOON);
+                assert_eq!(
+                    (rate_status.too_early_s, rate_status.remaining),
+                    (None, n - taken),
+                    "{taken} of {n}"
+                );
             }
             let refused = bucket.take(&pace, NOON);
             assert_eq!((refused.limit, refused.remaining), (n, 0));
@@ -190,8 +193,8 @@ mod tests {
     #[test]
     fn the_reset_is_when_the_bucket_is_full_again() {
         let (bucket, pace) = (Bucket::default(), RateLimit::per_minute(60));
-        let standing = bucket.take(&pace, NOON);
-        assert_eq!((standing.reset_in_s, standing.reset_unix_s), (1, 1_780_000_001));
+        let rate_status = bucket.take(&pace, NOON);
+        assert_eq!((rate_status.reset_in_s, rate_status.reset_unix_s), (1, 1_780_000_001));
         assert!(!bucket.is_full(NOON));
         assert!(bucket.is_full(NOON + Duration::from_secs(1)));
     }

@@ -8,7 +8,7 @@ use forgerun_core::Refusal;
 use forgerun_core::catalog::Kind;
 use forgerun_core::workflow::BadWorkflow;
 use forgerun_store::Fault;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words::forge_state;
 
 use super::respond::value;
@@ -20,12 +20,13 @@ pub struct ApiError(Box<ApiErrorParts>);
 
 #[derive(Debug)]
 struct ApiErrorParts {
-    refused: Refused,
+    refused: RefusedRequest,
     /// What the answer says beside its problem: the methods that would do, the size that there is.
     header: Option<(HeaderName, HeaderValue)>,
     /// What went wrong inside: for the log, never for the caller.
     cause: Option<ErrorCause>,
-    /// How the store failed when it was read; a batch that it did not write is counted where that is found.
+    /// How the store failed when it was read; a batch that it did not write is counted where that
+    /// is found.
     read_fault: Option<Fault>,
 }
 
@@ -34,12 +35,12 @@ type ErrorCause = Box<dyn StdError + Send + Sync>;
 impl ApiError {
     /// A refusal of this kind.
     pub fn new(kind: Kind, detail: impl Into<String>) -> ApiError {
-        Refused::new(kind, detail).into()
+        RefusedRequest::new(kind, detail).into()
     }
 
     /// The path exists, but not with this method.
     pub fn method(allow: &str) -> ApiError {
-        let refused = Refused::new(Kind::MethodNotAllowed, format!("Allowed here: {allow}."));
+        let refused = RefusedRequest::new(Kind::MethodNotAllowed, format!("Allowed here: {allow}."));
         let header = Some((ALLOW, value(allow.to_owned())));
         ApiError(Box::new(ApiErrorParts { refused, header, cause: None, read_fault: None }))
     }
@@ -47,19 +48,19 @@ impl ApiError {
     /// The part that is asked for lies beyond the end of so many bytes.
     pub fn beyond(size: u64) -> ApiError {
         let detail = format!("The result has {size} bytes, and the range begins beyond them.");
-        let refused = Refused::new(Kind::RangeNotSatisfiable, detail).fact("size", size);
+        let refused = RefusedRequest::new(Kind::RangeNotSatisfiable, detail).fact("size", size);
         let header = Some((CONTENT_RANGE, value(format!("bytes */{size}"))));
         ApiError(Box::new(ApiErrorParts { refused, header, cause: None, read_fault: None }))
     }
 
     /// There is no such path.
     pub fn route() -> ApiError {
-        Refused::new(Kind::RouteNotFound, "There is nothing at this address.").blank().into()
+        RefusedRequest::new(Kind::RouteNotFound, "There is nothing at this address.").blank().into()
     }
 
     /// Trouble of our own, with what is behind it.
     pub fn internal(kind: Kind, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> ApiError {
-        let refused = Refused::new(kind, kind.entry().meaning);
+        let refused = RefusedRequest::new(kind, kind.entry().meaning);
         ApiError(Box::new(ApiErrorParts {
             refused,
             header: None,
@@ -78,20 +79,22 @@ impl ApiError {
         self.0.read_fault
     }
 
-    pub(crate) fn into_parts(self) -> (Refused, Option<(HeaderName, HeaderValue)>, Option<ErrorCause>) {
+    pub(crate) fn into_parts(
+        self,
+    ) -> (RefusedRequest, Option<(HeaderName, HeaderValue)>, Option<ErrorCause>) {
         let ApiErrorParts { refused, header, cause, read_fault: _ } = *self.0;
         (refused, header, cause)
     }
 }
 
-impl From<Refused> for ApiError {
-    fn from(refused: Refused) -> ApiError {
+impl From<RefusedRequest> for ApiError {
+    fn from(refused: RefusedRequest) -> ApiError {
         ApiError(Box::new(ApiErrorParts { refused, header: None, cause: None, read_fault: None }))
     }
 }
 
-impl From<Box<Refused>> for ApiError {
-    fn from(refused: Box<Refused>) -> ApiError {
+impl From<Box<RefusedRequest>> for ApiError {
+    fn from(refused: Box<RefusedRequest>) -> ApiError {
         (*refused).into()
     }
 }
@@ -103,11 +106,11 @@ impl From<forgerun_engine::Error> for ApiError {
             forgerun_engine::Error::Overloaded => {
                 let detail = "More requests are waiting to be written than the server takes in.";
                 let most = forgerun_engine::Options::COMMANDS_WAITING as u64;
-                Refused::new(Kind::QueueFull, detail).limited(most, "at once", TROUBLE_AFTER_S).into()
+                RefusedRequest::new(Kind::QueueFull, detail).limited(most, "at once", TROUBLE_AFTER_S).into()
             }
             forgerun_engine::Error::Stopped => {
                 let detail = "The server is stopping.";
-                Refused::new(Kind::StorageUnavailable, detail).retry_after(TROUBLE_AFTER_S).into()
+                RefusedRequest::new(Kind::StorageUnavailable, detail).retry_after(TROUBLE_AFTER_S).into()
             }
             forgerun_engine::Error::Store(error) => ApiError::internal(of_fault(error.fault), error),
         }
@@ -132,8 +135,8 @@ const fn of_fault(fault: Fault) -> Kind {
 }
 
 /// What the rules say no to, in words for the caller.
-fn of_rules(refusal: &Refusal) -> Refused {
-    let refused = |detail: &str| Refused::new(refusal.kind(), detail);
+fn of_rules(refusal: &Refusal) -> RefusedRequest {
+    let refused = |detail: &str| RefusedRequest::new(refusal.kind(), detail);
     match refusal {
         Refusal::NotFound => refused("There is no such job."),
         // The same words for every job of others: no state, no times, no owner (C-43).

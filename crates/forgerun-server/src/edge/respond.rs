@@ -9,13 +9,13 @@ use serde::Serialize;
 /// Headers that most answers end up with; room for them at once saves growing the map thrice.
 const HEADERS_USUAL: usize = 16;
 
-/// Bytes that most answers stay below, a job in full included; room for them at once saves growing the body thrice.
+/// Bytes that most answers stay below, a job in full included; room for them at once saves growing
+/// the body thrice.
 const BODY_BYTES_USUAL: usize = 1024;
 
 /// The type of a JSON body.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// A JSON body.
 pub fn json(status: StatusCode, view: &impl Serialize) -> Response {
     with_type(status, JSON, written(view))
 }
@@ -27,7 +27,6 @@ pub fn written(view: &impl Serialize) -> Vec<u8> {
     bytes
 }
 
-/// Any body.
 pub fn with_type(status: StatusCode, media_type: HeaderValue, bytes: impl Into<Body>) -> Response {
     let mut headers = HeaderMap::with_capacity(HEADERS_USUAL);
     headers.insert(CONTENT_TYPE, media_type);

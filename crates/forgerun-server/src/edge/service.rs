@@ -50,7 +50,6 @@ impl HttpService {
         HttpService(Arc::new(ServiceContext { app, tables, pages }))
     }
 
-    /// What the operator wants.
     pub(crate) fn config(&self) -> &Config {
         &self.0.app.config
     }
@@ -129,7 +128,8 @@ async fn serve(
     }
 }
 
-/// A request that only looks waits for nothing of ours: what keeps it is what the server depends on, the database.
+/// A request that only looks waits for nothing of ours: what keeps it is what the server depends
+/// on, the database.
 pub(crate) fn timed_out(exchange: &Exchange) -> ApiError {
     if exchange.is_read() {
         return ApiError::new(Kind::DependencyTimeout, "The database took longer than the server waits.");

@@ -1,5 +1,6 @@
-//! Sessions of the operator in a browser. A session is what its cookie says, signed with a key that is made from the operator's token: every node
-//! knows it, and a new token ends all sessions. Only the end of one is stored, and kept until it would have ended anyway: no node believes its cookie
+//! Sessions of the operator in a browser. A session is what its cookie says, signed with a key that
+//! is made from the operator's token: every node knows it, and a new token ends all sessions. Only
+//! the end of one is stored, and kept until it would have ended anyway: no node believes its cookie
 //! any more.
 //!
 //! Each form of a page carries a second signature, which only pages of the same session have.
@@ -22,7 +23,8 @@ pub(crate) const SESSION_COOKIE: &str = "forgerun_session";
 /// Makes sessions and knows them again.
 pub struct Sessions {
     key: hmac::Key,
-    /// Those that are known to be logged out, with the moment they would have ended. Saves asking the store.
+    /// Those that are known to be logged out, with the moment they would have ended. Saves asking
+    /// the store.
     ended: Mutex<BTreeMap<u128, Time>>,
 }
 
@@ -34,7 +36,8 @@ pub(crate) struct OperatorSession {
 }
 
 impl Sessions {
-    /// Sessions of whoever knows this secret: the digest of the operator's token, or where there is none, chance.
+    /// Sessions of whoever knows this secret: the digest of the operator's token, or where there is
+    /// none, chance.
     pub(crate) fn new(secret: &[u8]) -> Sessions {
         Sessions { key: hmac::Key::new(hmac::HMAC_SHA256, secret), ended: Mutex::default() }
     }
@@ -45,7 +48,8 @@ impl Sessions {
         format!("{}.{}", session.text(), self.signature("session", &session.text()))
     }
 
-    /// The session that a request belongs to, if its cookie is good and nobody here knows of its end.
+    /// The session that a request belongs to, if its cookie is good and nobody here knows of its
+    /// end.
     pub(crate) fn of(&self, headers: &HeaderMap, now: Time) -> Option<OperatorSession> {
         cookies(headers, SESSION_COOKIE).find_map(|cookie| self.read(cookie, now))
     }

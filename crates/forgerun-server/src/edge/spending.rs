@@ -10,15 +10,14 @@ use forgerun_core::time::Time;
 use super::limiter::{Account, Limiter};
 use super::rate::{Bucket, RateLimit};
 
-/// A limit that holds for all nodes together. The numbers are stored: one that is given up is not used again.
+/// A limit that holds for all nodes together. The numbers are stored: one that is given up is not
+/// used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum LimitKind {
-    /// Requests of a client.
     Requests = 1,
     /// Answers to a client that a guesser would get.
     Misses = 2,
-    /// Registrations from an address.
     Registrations = 3,
     /// Answers to an address that a guesser would get.
     AddressMisses = 4,
@@ -28,7 +27,6 @@ pub(crate) enum LimitKind {
     WrongKeys = 6,
     /// Calls of the workers of a client.
     WorkerCalls = 7,
-    /// Messages of a broker.
     BridgeMessages = 8,
 }
 
@@ -57,7 +55,8 @@ pub(crate) type SpendingKey = (LimitKind, u128);
 pub(crate) enum SpentElsewhere {
     /// So much since the last time.
     More(u64),
-    /// So much that the limit is whole again at this moment: what is known of a caller by nodes that were there before this one.
+    /// So much that the limit is whole again at this moment: what is known of a caller by nodes
+    /// that were there before this one.
     Until(Time),
 }
 
@@ -91,7 +90,8 @@ impl Limiter {
         self.quota.is_some()
     }
 
-    /// Shows what was spent here since the last time, caller by caller, and when the limit is whole again.
+    /// Shows what was spent here since the last time, caller by caller, and when the limit is whole
+    /// again.
     pub(crate) fn take_untold(&self, mut see: impl FnMut(SpendingKey, u64, Time)) {
         let mut show = |kind, caller, bucket: &Bucket| {
             let spent = bucket.take_untold();
@@ -113,7 +113,7 @@ impl Limiter {
     }
 
     /// Counts what a caller spent at other nodes, if the limit is one of this limiter.
-    pub(crate) fn hear(&self, (kind, caller): SpendingKey, spent: SpentElsewhere, now: Time) {
+    pub(crate) fn add_remote(&self, (kind, caller): SpendingKey, spent: SpentElsewhere, now: Time) {
         let of_client = || self.client(ClientId::from_u128(caller), now);
         let of_address = || self.address(address(caller), now);
         let count = |account: &Account, bucket: fn(&Account) -> &Bucket, limit: &RateLimit| match spent {
@@ -141,7 +141,8 @@ impl Limiter {
         }
     }
 
-    /// What clients spent of their quotas and the store does not know yet: of at most so many, those who spent most first.
+    /// What clients spent of their quotas and the store does not know yet: of at most so many,
+    /// those who spent most first.
     pub(crate) fn quota_untold(&self, max: usize) -> Vec<QuotaCount> {
         let mut untold: Vec<(u64, QuotaCount)> = Vec::new();
         self.clients.visit(|client, account| {

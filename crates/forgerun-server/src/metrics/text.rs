@@ -1,10 +1,9 @@
-//! The two texts that scrapers read: Prometheus 0.0.4, which everybody understands, and OpenMetrics for those who prefer it
-//! (ruling C-118).
+//! The two texts that scrapers read: Prometheus 0.0.4, which everybody understands, and OpenMetrics
+//! for those who prefer it (ruling C-118).
 //!
-//! The encoder writes OpenMetrics. The older text differs in three things: a counter is described under the name of its
-//! sample, with `_total`; there are no units; and nothing marks the end.
+//! The encoder writes OpenMetrics. The older text differs in three things: a counter is described
+//! under the name of its sample, with `_total`; there are no units; and nothing marks the end.
 
-/// A text for scrapers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Prometheus text 0.0.4.
@@ -45,8 +44,8 @@ pub(super) fn prometheus(open_metrics: &str) -> String {
     text
 }
 
-/// A line that describes a counter: its keyword, the name of the counter, the rest. The type of a metric stands on its own
-/// line, or on the one after its help.
+/// A line that describes a counter: its keyword, the name of the counter, the rest. The type of a
+/// metric stands on its own line, or on the one after its help.
 fn described<'a>(line: &'a str, next: Option<&str>) -> Option<(&'a str, &'a str, &'a str)> {
     let (keyword, line) = line.strip_prefix("# ")?.split_once(' ')?;
     let (name, rest) = line.split_once(' ')?;

@@ -1,4 +1,5 @@
-//! `GET /`: where somebody ends up who opens the address of a server. Browsers get a small page, others the same links as JSON.
+//! `GET /`: where somebody ends up who opens the address of a server. Browsers get a small page,
+//! others the same links as JSON.
 
 use std::fmt::Write;
 
@@ -18,7 +19,6 @@ const LINKS: [(&str, &str, &str); 7] = [
 /// Where the guide is, in the source and in every package.
 const GUIDE: &str = "docs/guide.md";
 
-/// The links for programs.
 pub(super) fn json(base: &str) -> String {
     let links =
         LINKS.into_iter().map(|(name, path, _)| (name.to_owned(), Value::from(format!("{base}{path}"))));
@@ -27,7 +27,8 @@ pub(super) fn json(base: &str) -> String {
         .to_string()
 }
 
-/// The page for people: no script, nothing from elsewhere. Its links are relative, so they hold behind a proxy too.
+/// The page for people: no script, nothing from elsewhere. Its links are relative, so they hold
+/// behind a proxy too.
 pub(super) fn html() -> String {
     let mut items = String::new();
     for (_, path, what) in LINKS {

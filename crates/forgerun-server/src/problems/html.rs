@@ -1,5 +1,5 @@
-//! The pages as HTML: landmarks and captions for readers that do not see, light or dark as the system has it, no script, and
-//! nothing that is loaded from elsewhere.
+//! The pages as HTML: landmarks and captions for readers that do not see, light or dark as the
+//! system has it, no script, and nothing that is loaded from elsewhere.
 
 use std::fmt::Write;
 

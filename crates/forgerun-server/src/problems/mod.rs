@@ -1,8 +1,9 @@
-//! The pages that the `type` of a problem leads to: what it means, which status it has where, whether and how to try again,
-//! what to do, an example. As HTML for people (no script, light or dark as they like it), as JSON and as XML for programs, in
-//! every language that problems have.
+//! The pages that the `type` of a problem leads to: what it means, which status it has where,
+//! whether and how to try again, what to do, an example. As HTML for people (no script, light or
+//! dark as they like it), as JSON and as XML for programs, in every language that problems have.
 //!
-//! - `about`: what there is to say about a type, taken from the catalog and from the code that makes problems;
+//! - `about`: what there is to say about a type, taken from the catalog and from the code that
+//!   makes problems;
 //! - `html`, `xml`: how it is said; JSON is the description as it stands;
 //! - `labels`: the words around it.
 
@@ -39,10 +40,8 @@ pub struct Pages {
 /// Which page, in which language; the index has no slug.
 type PageKey = (Option<&'static str>, Language);
 
-/// Where they are.
 pub const PATHS: [&str; 2] = ["/problems", "/problems/{slug}"];
 
-/// The routes.
 pub fn router(base: &str) -> Router {
     let pages = Pages { base: base.to_owned(), made: Arc::default() };
     let [all, one] = PATHS;
@@ -102,7 +101,8 @@ enum PageFormat {
     Xml = 2,
 }
 
-/// The form with the highest quality; at equal quality HTML, which is what the type of a problem promises.
+/// The form with the highest quality; at equal quality HTML, which is what the type of a problem
+/// promises.
 fn preferred(accept: &str) -> PageFormat {
     let quality = |names: &[&str]| {
         let mut best = 0.0_f32;

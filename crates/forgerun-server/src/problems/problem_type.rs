@@ -5,14 +5,13 @@ use forgerun_core::job::Dialect;
 use forgerun_problem::Problem;
 use forgerun_wire::language::{self, Language};
 use forgerun_wire::outcome::Outcomes;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::{example, status};
 use serde::{Serialize, Serializer};
 
 use super::labels::labels;
 use crate::limits::{POLL_AFTER_S, TROUBLE_AFTER_S};
 
-/// A problem type.
 #[derive(Debug, Serialize)]
 pub(super) struct ProblemType {
     #[serde(rename = "type")]
@@ -35,7 +34,6 @@ pub(super) struct ProblemType {
     pub(super) index: String,
 }
 
-/// HTTP statuses by dialect.
 #[derive(Debug, Serialize)]
 pub(super) struct Statuses {
     pub(super) v1: Vec<u16>,
@@ -53,7 +51,8 @@ pub(super) struct ProblemCode {
     pub(super) doc_url: String,
 }
 
-/// The members that such a problem has beside the standard ones, with their types in JSON and in the `Problem` field.
+/// The members that such a problem has beside the standard ones, with their types in JSON and in
+/// the `Problem` field.
 #[derive(Debug, Serialize)]
 pub(super) struct Extensions {
     pub(super) code: &'static str,
@@ -65,7 +64,6 @@ pub(super) struct Extensions {
 }
 
 impl Extensions {
-    /// By name.
     pub(super) fn all(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let always = [
             ("code", self.code),
@@ -165,7 +163,7 @@ fn example_of(entry: &CatalogEntry, base: &str, language: Language) -> Problem {
             example::failure(entry.kind, &outcomes, language)
         }
         ErrorLevel::Request => {
-            let mut refused = Refused::new(entry.kind, entry.meaning);
+            let mut refused = RefusedRequest::new(entry.kind, entry.meaning);
             refused.language = language;
             if entry.retryable {
                 refused = refused.retry_after(TROUBLE_AFTER_S);

@@ -1,7 +1,7 @@
 //! The schemas of clients, remembered for a moment each, so that a submission asks no store.
 //!
-//! What is registered or deleted on this node counts at once; what another node does, after [`SCHEMAS_FRESH`] at most. What is remembered is bounded
-//! by its size, of each client and in all.
+//! What is registered or deleted on this node counts at once; what another node does, after
+//! [`SCHEMAS_FRESH`] at most. What is remembered is bounded by its size, of each client and in all.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -26,11 +26,13 @@ use crate::limits::{
 /// Schemas by client, and the room for work with them.
 pub struct SchemaCache {
     clients: Mutex<HashMap<ClientId, Arc<ClientSchemas>>>,
-    /// Grows whenever something is forgotten: what was read from the store before is then not remembered.
+    /// Grows whenever something is forgotten: what was read from the store before is then not
+    /// remembered.
     epoch: AtomicU64,
     /// Bytes of all documents that are remembered.
     n_bytes: Arc<AtomicUsize>,
-    /// Threads for what takes long. A request that finds none free waits for a while; only clients that have a schema wait.
+    /// Threads for what takes long. A request that finds none free waits for a while; only clients
+    /// that have a schema wait.
     threads: Arc<Semaphore>,
     /// A turn per group of clients: a client has one thread at a time, so another client finds one.
     turns: Vec<Arc<Semaphore>>,
@@ -52,7 +54,6 @@ impl Default for SchemaCache {
 pub struct ClientSchemas {
     read_at: Time,
     index: Option<SchemaIndex>,
-    /// Those that were used.
     documents: Mutex<Documents>,
 }
 
@@ -78,7 +79,8 @@ impl Drop for CachedDocument {
     }
 }
 
-/// Remembers a document. What else the client has is forgotten first if there would be too much of it.
+/// Remembers a document. What else the client has is forgotten first if there would be too much of
+/// it.
 fn remember(documents: &mut Documents, key: (String, String), cached: CachedDocument) {
     let of_client: usize = documents.values().map(|known| known.document.n_bytes()).sum();
     if of_client + cached.document.n_bytes() > SCHEMAS_CACHED_BYTES_PER_CLIENT_MAX {
@@ -114,7 +116,8 @@ impl SchemaCache {
         Ok(found)
     }
 
-    /// Does work apart from the threads that answer requests, and of all of it only so much at once. What finds no thread within
+    /// Does work apart from the threads that answer requests, and of all of it only so much at
+    /// once. What finds no thread within
     /// [`SCHEMA_WAIT_MAX`] is refused.
     pub(super) async fn apart<T: Send + 'static>(
         &self,
@@ -139,7 +142,8 @@ impl SchemaCache {
         let room = tokio::time::timeout(wait_max, waiting).await;
         let room = room.map_err(|_| ApiError::new(Kind::OperationTimeout, busy))?;
         let room = room.map_err(|error: AcquireError| ApiError::internal(Kind::Internal, error))?;
-        // The work goes on if its caller goes away, so its turn and its thread are its own until the end.
+        // The work goes on if its caller goes away, so its turn and its thread are its own until
+        // the end.
         let working = tokio::task::spawn_blocking(move || {
             let done = work();
             drop(room);
@@ -177,7 +181,8 @@ impl ClientSchemas {
         self.index.as_ref().map(|index| index.revision)
     }
 
-    /// One of them; `None` if it was deleted meanwhile, or cannot be read by this version of the server.
+    /// One of them; `None` if it was deleted meanwhile, or cannot be read by this version of the
+    /// server.
     pub async fn document(
         &self,
         app: &App,

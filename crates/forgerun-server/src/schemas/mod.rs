@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `cache.rs` | schemas in use, so that a submission asks no store |
 //!
-//! Every dialect comes through [`misfits`], by way of the checks of submissions: a schema is about a job type, whoever submits.
+//! Every dialect comes through [`misfits`], by way of the checks of submissions: a schema is about
+//! a job type, whoever submits.
 
 mod cache;
 
@@ -16,7 +17,7 @@ use forgerun_core::id::ClientId;
 use forgerun_core::schema::{SchemaEntry, SchemaIndex, SchemaText};
 use forgerun_core::{Answer, Command};
 use forgerun_schema::limits::WORK_MAX;
-use forgerun_schema::{Misfit, SchemaDocument, Unfit, values};
+use forgerun_schema::{InvalidSchema, Misfit, SchemaDocument, values};
 use forgerun_wire::body::{refused, violation};
 use forgerun_wire::ojs::kept::Kept;
 use forgerun_wire::ojs::schema::SchemaRequest;
@@ -29,12 +30,11 @@ use crate::submission::Submission;
 
 pub use cache::SchemaCache;
 
-/// Registers a schema.
 pub async fn register(app: &App, client: ClientId, request: SchemaRequest) -> Result<SchemaEntry, ApiError> {
     let SchemaRequest { job_type, version, uri, text } = request;
     let (parsed, text) = parsed(app, client, text).await?;
     let unfit = match parsed {
-        Ok(document) => document.too_costly().map(|detail| Unfit { pointer: String::new(), detail }),
+        Ok(document) => document.too_costly().map(|detail| InvalidSchema { pointer: String::new(), detail }),
         Err(unfit) => Some(unfit),
     };
     if let Some(unfit) = unfit {
@@ -51,7 +51,7 @@ async fn parsed(
     app: &App,
     client: ClientId,
     text: Vec<u8>,
-) -> Result<(Result<SchemaDocument, Unfit>, Vec<u8>), ApiError> {
+) -> Result<(Result<SchemaDocument, InvalidSchema>, Vec<u8>), ApiError> {
     app.schemas.apart(client, move || (SchemaDocument::parse(&text), text)).await
 }
 
@@ -75,7 +75,6 @@ async fn asked(app: &App, command: SchemaCommand) -> Result<SchemaEntry, ApiErro
     }
 }
 
-/// What a client has.
 pub async fn index(app: &App, client: ClientId) -> Result<SchemaIndex, ApiError> {
     let found: Option<SchemaIndex> = app.engine.store().record(client.to_string()).await?;
     Ok(found.unwrap_or_else(|| SchemaIndex::new(client)))
@@ -88,8 +87,8 @@ pub async fn text(app: &App, client: ClientId, entry: &SchemaEntry) -> Result<Op
     Ok(found.map(|found| found.text))
 }
 
-/// What of a job's arguments does not fit the schema of its type. A job may name a schema by its address, or a version of that of its type.
-/// Nothing is wrong with a job that no schema is about.
+/// What of a job's arguments does not fit the schema of its type. A job may name a schema by its
+/// address, or a version of that of its type. Nothing is wrong with a job that no schema is about.
 pub async fn misfits(app: &App, submission: &Submission) -> Result<Vec<Misfit>, ApiError> {
     let head = &submission.head;
     let schemas = app.schemas.of(app, head.client).await?;

@@ -1,9 +1,10 @@
-//! Whether other servers use the same SQLite file. They may: what one writes the others see. But who starts a second one by mistake
-//! wants to know.
+//! Whether other servers use the same SQLite file. They may: what one writes the others see. But
+//! who starts a second one by mistake wants to know.
 //!
-//! Every server holds a shared lock (`flock`) on a file of its own beside the database, and tries for the exclusive one first:
-//! whoever cannot have it is not alone. The lock goes with the process, however that ends, so a file that was left behind means
-//! nothing. Not on the database itself: closing any handle of it would release SQLite's own locks.
+//! Every server holds a shared lock (`flock`) on a file of its own beside the database, and tries
+//! for the exclusive one first: whoever cannot have it is not alone. The lock goes with the
+//! process, however that ends, so a file that was left behind means nothing. Not on the database
+//! itself: closing any handle of it would release SQLite's own locks.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};

@@ -1,8 +1,9 @@
 //! Apache Kafka, by librdkafka: an idempotent producer that waits for all replicas.
 //!
-//! The key of a message is the `jobId` in its value. Its partition follows from the job, so that all executions of a job stay in
-//! order, whatever their keys. librdkafka reconnects by itself; the topic is looked at when it begins and after every
-//! failure, because then what is wrong can be said in clear words.
+//! The key of a message is the `jobId` in its value. Its partition follows from the job, so that
+//! all executions of a job stay in order, whatever their keys. librdkafka reconnects by itself; the
+//! topic is looked at when it begins and after every failure, because then what is wrong can be
+//! said in clear words.
 
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
@@ -33,7 +34,8 @@ const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
 /// The pause between two looks at a topic that was just made.
 const METADATA_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long librdkafka tries by itself before a message counts as failed; shorter than the sink loop waits.
+/// How long librdkafka tries by itself before a message counts as failed; shorter than the sink
+/// loop waits.
 const MESSAGE_TIMEOUT_MS: &str = "20000";
 
 /// Bytes of a message that is sent at all; whether the broker takes it, it must say itself.
@@ -73,7 +75,8 @@ impl KafkaSink {
             self.replace(connection)?;
             return Err(SinkError(format!("the producer had to be given up: {reason}")));
         }
-        // Noted again once all went well: after a failure, or when this is broken off, the topic is looked at again.
+        // Noted again once all went well: after a failure, or when this is broken off, the topic is
+        // looked at again.
         let n_partitions = match connection.n_partitions.take() {
             Some(n_partitions) => n_partitions,
             None => self.find_topic(connection).await?,

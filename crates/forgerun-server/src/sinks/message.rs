@@ -36,7 +36,6 @@ pub(super) struct SinkMessage {
     pub(super) event: &'static str,
     /// Repetitions have the same one.
     pub(super) id: String,
-    /// What the value is.
     pub(super) content_type: &'static str,
     /// The language of a failure.
     pub(super) language: Option<String>,
@@ -44,7 +43,6 @@ pub(super) struct SinkMessage {
     pub(super) traceparent: Option<String>,
     /// The attributes of a CloudEvent in binary mode; none otherwise.
     pub(super) attributes: Vec<(&'static str, String)>,
-    /// The value.
     pub(super) body: Bytes,
 }
 
@@ -95,7 +93,8 @@ impl Wording {
 }
 
 impl SinkMessage {
-    /// Everything that stands beside the value, with the attributes of a CloudEvent under the prefix of the broker.
+    /// Everything that stands beside the value, with the attributes of a CloudEvent under the
+    /// prefix of the broker.
     pub(super) fn headers(&self, prefix: &str) -> impl Iterator<Item = (String, &str)> {
         let fixed = [
             Some(("content-type", self.content_type)),
@@ -109,7 +108,8 @@ impl SinkMessage {
     }
 }
 
-/// A name without the characters that brokers give a meaning: dots part words, `*`, `>` and `#` stand for others.
+/// A name without the characters that brokers give a meaning: dots part words, `*`, `>` and `#`
+/// stand for others.
 fn encoded(name: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => char::from(byte).to_string(),

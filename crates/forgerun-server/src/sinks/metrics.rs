@@ -27,7 +27,6 @@ pub struct SinkMetrics {
 }
 
 impl SinkMetrics {
-    /// All at zero.
     pub fn new(registry: &mut Registry) -> SinkMetrics {
         let metrics = SinkMetrics::default();
         metrics.register(registry);

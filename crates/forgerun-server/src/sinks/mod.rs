@@ -1,7 +1,8 @@
 //! Sinks: brokers that get the events of all jobs.
 //!
-//! The loop, its place in the journal and its promises are `forgerun_engine::sinks`. Here is what is particular to a broker: how a
-//! message looks, how it is sent, and how one knows that it arrived.
+//! The loop, its place in the journal and its promises are `forgerun_engine::sinks`. Here is what
+//! is particular to a broker: how a message looks, how it is sent, and how one knows that it
+//! arrived.
 //!
 //! | file | subject |
 //! |---|---|
@@ -47,7 +48,6 @@ impl SinkSet {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(handle));
     }
 
-    /// All of them.
     pub(crate) fn handles(&self) -> Vec<Arc<SinkHandle>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,7 +1,8 @@
 //! NATS: each message is published to JetStream, and the acknowledgement comes as the reply to it.
 //!
-//! A message has the id of its event as `Nats-Msg-Id`, so the server leaves out what is sent again within the stream's window.
-//! After any failure the connection is given up, and the next try begins with a new one and a look at the stream.
+//! A message has the id of its event as `Nats-Msg-Id`, so the server leaves out what is sent again
+//! within the stream's window. After any failure the connection is given up, and the next try
+//! begins with a new one and a look at the stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -204,7 +205,8 @@ impl EventSink for NatsSink {
     }
 }
 
-/// The user and the password in a URL; a name without a password is a token, as in other clients of NATS. The library sends neither.
+/// The user and the password in a URL; a name without a password is a token, as in other clients of
+/// NATS. The library sends neither.
 fn login_of_url(url: &str) -> Option<(String, Option<String>)> {
     let address: ServerAddr = url.parse().ok()?;
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();

@@ -1,7 +1,7 @@
 //! RabbitMQ: each message goes to a topic exchange, and counts once the broker has confirmed it.
 //!
-//! What no queue is bound for is confirmed and dropped by the broker: nobody asked for it. After any failure the connection is given
-//! up, and the next try begins with a new one.
+//! What no queue is bound for is confirmed and dropped by the broker: nobody asked for it. After
+//! any failure the connection is given up, and the next try begins with a new one.
 
 use std::sync::Arc;
 
@@ -65,7 +65,8 @@ impl RabbitSink {
         Ok(sent)
     }
 
-    /// One message after the other, each on a channel that works: the one that is too large closes its channel.
+    /// One message after the other, each on a channel that works: the one that is too large closes
+    /// its channel.
     async fn send_apart(
         &self,
         kept: &mut Option<RabbitLink>,
@@ -173,7 +174,8 @@ struct AddressedMessage<'a> {
     message: &'a SinkMessage,
 }
 
-/// The messages with their routing keys, and those whose key is longer than AMQP's 255 bytes: the queue of their job has a long name.
+/// The messages with their routing keys, and those whose key is longer than AMQP's 255 bytes: the
+/// queue of their job has a long name.
 fn addressed(messages: &[SinkMessage]) -> (Vec<AddressedMessage<'_>>, Vec<(usize, String)>) {
     let (mut all, mut refused) = (Vec::with_capacity(messages.len()), Vec::new());
     for (index, message) in messages.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! What a submission of the right shape must still satisfy on this server. All that is wrong is said at once, in the words of
-//! the dialect.
+//! What a submission of the right shape must still satisfy on this server. All that is wrong is
+//! said at once, in the words of the dialect.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::job::{BadQueueName, Head, Name};
 use forgerun_core::time::Time;
 use forgerun_schema::Misfit;
-use forgerun_wire::problem::{Refused, Violation};
+use forgerun_wire::problem::{RefusedRequest, Violation};
 
 use super::{Checked, Submission};
 use crate::app::App;
@@ -26,35 +26,32 @@ const FUTURE: &str = "future";
 /// What a dialect calls the members that are checked here, and how it refuses.
 #[derive(Clone, Copy)]
 pub struct SubmissionTerms {
-    /// The queue.
     pub queue: &'static str,
     /// Where to tell of changes.
     pub callback: &'static str,
-    /// The idempotency key.
     pub key: &'static str,
     /// The moment to begin at; `None` where one in the past means at once.
     pub execution_at: Option<&'static str>,
     /// The moment to have ended by.
     pub deadline: &'static str,
-    /// The payload.
     pub payload: &'static str,
-    /// What is simulated.
     pub work_kind: &'static str,
-    /// The type of real work where that would make a job real that is simulated otherwise; `None` where leaving out the former does.
+    /// The type of real work where that would make a job real that is simulated otherwise; `None`
+    /// where leaving out the former does.
     pub job_type: Option<&'static str>,
     /// How large a payload may be.
     pub payload_bytes_max: fn(&Limits) -> usize,
     /// A refusal that names everything that is wrong.
-    pub refused: fn(Kind, Vec<Violation>) -> Box<Refused>,
+    pub refused: fn(Kind, Vec<Violation>) -> Box<RefusedRequest>,
 }
 
 /// What is known of a submission beside the job itself.
 #[derive(Clone, Copy)]
-pub struct Sent<'a> {
+pub struct SubmissionContext<'a> {
     /// The idempotency key that counts.
     pub key: Option<&'a str>,
-    /// The size of the whole request. What stands beside a payload has little to say, so a request far above its bound is
-    /// payload by another name. 0 where only the payload counts.
+    /// The size of the whole request. What stands beside a payload has little to say, so a request
+    /// far above its bound is payload by another name. 0 where only the payload counts.
     pub bytes: usize,
     /// Whether its callback may lead to a private address.
     pub private: PrivateTargets,
@@ -72,7 +69,7 @@ impl Violations {
     }
 
     /// A refusal of the kind of the first complaint; `None` if there is none.
-    fn refusal(self, terms: &SubmissionTerms) -> Option<Box<Refused>> {
+    fn refusal(self, terms: &SubmissionTerms) -> Option<Box<RefusedRequest>> {
         let (kind, _) = self.0.first()?;
         let kind = *kind;
         Some((terms.refused)(kind, self.0.into_iter().map(|(_, violation)| violation).collect()))
@@ -85,25 +82,26 @@ impl Violations {
 }
 
 impl Submission {
-    /// Holds the submission to the rules of this server. `wrong` is what the dialect itself has found.
+    /// Holds the submission to the rules of this server. `wrong` is what the dialect itself has
+    /// found.
     ///
-    /// A job that should have begun before is refused, unless it has an idempotency key: then it may repeat one that was in
-    /// time, which only the engine can say.
+    /// A job that should have begun before is refused, unless it has an idempotency key: then it
+    /// may repeat one that was in time, which only the engine can say.
     pub async fn check(
         mut self,
         app: &App,
         terms: &SubmissionTerms,
-        sent: Sent<'_>,
+        context: SubmissionContext<'_>,
         mut wrong: Violations,
     ) -> Result<Checked, ApiError> {
         let now = self.head.created_at;
         // The items of a batch are many small payloads; the bound on bodies is theirs.
-        let sent_bytes = if self.input.items.is_empty() { sent.bytes } else { 0 };
+        let sent_bytes = if self.input.items.is_empty() { context.bytes } else { 0 };
         if let Some(queue) = self.queue.take().and_then(|name| wrong.queue(terms, &name)) {
             self.head.queue = queue;
         }
-        self.head.callback = self.head.callback.and_then(|url| wrong.callback(sent.private, terms, &url));
-        wrong.key(terms, sent.key);
+        self.head.callback = self.head.callback.and_then(|url| wrong.callback(context.private, terms, &url));
+        wrong.key(terms, context.key);
         wrong.payload(
             (terms.payload_bytes_max)(&app.config.limits),
             terms,
@@ -114,7 +112,7 @@ impl Submission {
         wrong.deadline(terms, &self.head);
         wrong.schema(terms, schemas::misfits(app, &self).await?);
         wrong.simulated(app, terms, &self);
-        let may_repeat = sent.key.is_some() && wrong.is_only_late();
+        let may_repeat = context.key.is_some() && wrong.is_only_late();
         match wrong.refusal(terms) {
             Some(refused) if !may_repeat => Err(refused.into()),
             too_late => Ok(Checked { submission: self, too_late }),
@@ -134,7 +132,8 @@ impl Violations {
         None
     }
 
-    /// The URL as it is kept, if a job may report there. Webhooks are kept in the same spelling, so that one place hears of an event once.
+    /// The URL as it is kept, if a job may report there. Webhooks are kept in the same spelling, so
+    /// that one place hears of an event once.
     fn callback(&mut self, private: PrivateTargets, terms: &SubmissionTerms, url: &str) -> Option<String> {
         match Target::parse_new(url, private) {
             Ok(target) => Some(target.as_str().to_owned()),

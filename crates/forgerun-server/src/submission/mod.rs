@@ -1,4 +1,5 @@
-//! The one way from what somebody has read to jobs of the engine, whoever submits: a dialect, another protocol, a schedule.
+//! The one way from what somebody has read to jobs of the engine, whoever submits: a dialect,
+//! another protocol, a schedule.
 //!
 //! ```text
 //!   dialect: words ──► Submission ──check──► Checked ──submit──► engine
@@ -6,8 +7,9 @@
 //!                                            server hold         idempotency
 //! ```
 //!
-//! A dialect writes what it has read into a [`Head`] and an [`Input`]; what it leaves out is the server's default. It owns the
-//! words, both of the request and of the refusal ([`SubmissionTerms`]); the rules are here, and those about other jobs in the engine.
+//! A dialect writes what it has read into a [`Head`] and an [`Input`]; what it leaves out is the
+//! server's default. It owns the words, both of the request and of the refusal
+//! ([`SubmissionTerms`]); the rules are here, and those about other jobs in the engine.
 
 mod checks;
 
@@ -19,12 +21,12 @@ use forgerun_core::id::JobId;
 use forgerun_core::item::Items;
 use forgerun_core::job::{Dialect, Head, IdempotencyKey, Input, Job};
 use forgerun_engine::Error;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use crate::app::App;
 use crate::edge::ApiError;
 
-pub use checks::{Sent, SubmissionTerms, Violations, check_key};
+pub use checks::{SubmissionContext, SubmissionTerms, Violations, check_key};
 
 /// A job that somebody wants done, before it is held to the rules.
 pub struct Submission {
@@ -32,7 +34,8 @@ pub struct Submission {
     pub id: Option<JobId>,
     /// The queue, by name; `None` for that of the head.
     pub queue: Option<String>,
-    /// All that is fixed from now on. What the server adds may be left out: retention, the number of items, the idempotency key.
+    /// All that is fixed from now on. What the server adds may be left out: retention, the number
+    /// of items, the idempotency key.
     pub head: Head,
     /// The raw bytes that go with it.
     pub input: Arc<Input>,
@@ -49,7 +52,7 @@ impl Submission {
 pub struct Checked {
     submission: Submission,
     /// Why it is refused unless it repeats a request that was in time.
-    too_late: Option<Box<Refused>>,
+    too_late: Option<Box<RefusedRequest>>,
 }
 
 /// What makes a repetition harmless.
@@ -92,7 +95,8 @@ impl Checked {
     }
 }
 
-/// Submits jobs of one client, all or none: the jobs as they stand, and whether they were there before.
+/// Submits jobs of one client, all or none: the jobs as they stand, and whether they were there
+/// before.
 pub async fn submit_all(
     app: &App,
     checked: Vec<Checked>,
@@ -114,11 +118,13 @@ pub async fn submit_all(
     Ok((jobs, existing))
 }
 
-/// The command that submits jobs of one client, all or none; for whoever looks at the engine's answer itself.
+/// The command that submits jobs of one client, all or none; for whoever looks at the engine's
+/// answer itself.
 pub fn command(app: &App, checked: Vec<Checked>, key: Option<Key<'_>>) -> Submit {
     let client = checked.first().map(|checked| checked.submission.head.client);
     let too_late = checked.iter().any(|checked| checked.too_late.is_some());
-    // OJS's catalogue refuses jobs for a paused queue; its published cases let them wait, and so do the other dialects.
+    // OJS's catalogue refuses jobs for a paused queue; its published cases let them wait, and so do
+    // the other dialects.
     let of_ojs = checked.iter().any(|checked| checked.submission.head.dialect == Dialect::Ojs);
     let refuse_paused = of_ojs && app.config.ojs.strict_catalog;
     let idempotency = client.zip(key).map(|(client, key)| Idempotency {
@@ -134,7 +140,7 @@ pub fn command(app: &App, checked: Vec<Checked>, key: Option<Key<'_>>) -> Submit
 
 /// Fills in the server's defaults for what a head leaves open.
 pub fn complete(app: &App, head: &mut Head) {
-    head.keep.get_or_insert(app.keep());
+    head.result_retention.get_or_insert(app.result_retention());
     head.retention.get_or_insert(app.config.retention.jobs);
     let exec = &app.config.exec;
     let most = if head.is_simulated() { Some(exec.max_runtime) } else { exec.real_max_runtime };

@@ -6,8 +6,9 @@
 //!                   └────────────────── the same, the other way round ◄────────────────┘
 //! ```
 //!
-//! A few times per second a node writes what its callers spent since it last did, if anything, and reads what the others wrote. So a caller can
-//! spend at several nodes what it sends to them in one such interval; that leaves a debt, and it waits the longer. Which keys changed is told on the
+//! A few times per second a node writes what its callers spent since it last did, if anything, and
+//! reads what the others wrote. So a caller can spend at several nodes what it sends to them in one
+//! such interval; that leaves a debt, and it waits the longer. Which keys changed is told on the
 //! same way. Quotas are added up in the store itself, because they hold for good.
 //!
 //! A store that nobody shares has no tallies. Without its store a node counts alone.
@@ -61,7 +62,8 @@ pub struct TallyHandle {
 }
 
 impl TallyHandle {
-    /// Begins, and returns when it is known what callers have spent so far; `None` if there is nobody to tell.
+    /// Begins, and returns when it is known what callers have spent so far; `None` if there is
+    /// nobody to tell.
     pub async fn start(app: &Arc<App>) -> Option<TallyHandle> {
         let is_shared = app.engine.store().is_shared();
         if !is_shared && !app.limiter.has_quota() {
@@ -76,7 +78,7 @@ impl TallyHandle {
         };
         // A store in trouble is no reason to wait for long: the loop tries again.
         if is_shared {
-            let _ = timeout(READY_TIMEOUT, tallies.hear()).await;
+            let _ = timeout(READY_TIMEOUT, tallies.read_others()).await;
         }
         Some(TallyHandle { stop, task: tokio::spawn(tallies.run(stopped)) })
     }
@@ -120,14 +122,14 @@ impl TallyLoop {
 
     async fn round(&mut self) {
         if self.is_shared {
-            self.tell().await;
-            self.hear().await;
+            self.publish().await;
+            self.read_others().await;
         }
         self.add_quotas().await;
     }
 
     /// Writes what is new here. What could not be written is told the next time.
-    async fn tell(&mut self) {
+    async fn publish(&mut self) {
         let app = &self.app;
         self.writer.begin();
         for limiter in app.limiters() {
@@ -142,7 +144,7 @@ impl TallyLoop {
     }
 
     /// Counts what is new elsewhere.
-    async fn hear(&mut self) {
+    async fn read_others(&mut self) {
         let app = &self.app;
         let tallies: Result<Vec<NodeTally>, _> =
             app.engine.store().records(None, String::new(), PAGE_MAX).await;
@@ -151,15 +153,16 @@ impl TallyLoop {
             Err(error) => return tracing::debug!(%error, "could not hear what callers spent elsewhere"),
         };
         tallies.retain(|tally| tally.node != app.node.as_str());
-        let news = self.reader.hear(&tallies);
+        let news = self.reader.read(&tallies);
         let now = app.clock.now();
         for (key, spent) in news.spent {
-            app.limiters().for_each(|limiter| limiter.hear(key, spent, now));
+            app.limiters().for_each(|limiter| limiter.add_remote(key, spent, now));
         }
         news.keys_changed.into_iter().for_each(|client| app.keys_changed_elsewhere(client));
     }
 
-    /// Adds what clients spent of their quotas to what the store knows. If it does not say whether it has, the same is added again.
+    /// Adds what clients spent of their quotas to what the store knows. If it does not say whether
+    /// it has, the same is added again.
     async fn add_quotas(&self) {
         let limiter = &self.app.limiter;
         let untold = limiter.quota_untold(QUOTAS_PER_ROUND);

@@ -16,7 +16,6 @@ pub(super) struct TallyReader {
 
 #[derive(Debug, Default)]
 struct HeardNode {
-    /// Up to this round.
     round: u64,
     entries: HashMap<SpendingKey, HeardEntry>,
 }
@@ -36,7 +35,7 @@ pub(super) struct TallyNews {
 
 impl TallyReader {
     /// Hears the tallies of all nodes but this one.
-    pub(super) fn hear(&mut self, tallies: &[NodeTally]) -> TallyNews {
+    pub(super) fn read(&mut self, tallies: &[NodeTally]) -> TallyNews {
         let mut news = TallyNews::default();
         let is_first = self.nodes.is_none();
         let mut before = self.nodes.take().unwrap_or_default();
@@ -65,7 +64,8 @@ impl TallyReader {
     }
 }
 
-/// How much more was spent than is known; `None` if that cannot be told, because the entry was crowded out for a while.
+/// How much more was spent than is known; `None` if that cannot be told, because the entry was
+/// crowded out for a while.
 fn more(entry: &TallyEntry, known: &HeardNode, key: SpendingKey) -> Option<u64> {
     match known.entries.get(&key) {
         Some(heard) if heard.begun == entry.begun => Some(entry.spent.saturating_sub(heard.spent)),
@@ -108,57 +108,57 @@ mod tests {
     #[test]
     fn what_was_spent_is_heard_once_also_by_a_reader_that_missed_some_rounds() {
         let (mut told, mut heard, mut stored) = (TallyWriter::default(), TallyReader::default(), Vec::new());
-        assert_eq!(heard.hear(&stored), TallyNews::default());
+        assert_eq!(heard.read(&stored), TallyNews::default());
         round(&mut told, 3, &mut stored);
-        assert_eq!(more(&heard.hear(&stored)), [3]);
-        assert_eq!(more(&heard.hear(&stored)), [0; 0], "nothing new");
+        assert_eq!(more(&heard.read(&stored)), [3]);
+        assert_eq!(more(&heard.read(&stored)), [0; 0], "nothing new");
         round(&mut told, 2, &mut stored);
         round(&mut told, 0, &mut stored);
         round(&mut told, 5, &mut stored);
-        assert_eq!(more(&heard.hear(&stored)), [7]);
+        assert_eq!(more(&heard.read(&stored)), [7]);
     }
 
     #[test]
     fn a_caller_that_comes_back_after_a_while_is_counted_from_there() {
         let (mut told, mut heard, mut stored) = (TallyWriter::default(), TallyReader::default(), Vec::new());
-        heard.hear(&stored);
+        heard.read(&stored);
         round(&mut told, 50, &mut stored);
-        assert_eq!(more(&heard.hear(&stored)), [50]);
+        assert_eq!(more(&heard.read(&stored)), [50]);
         for _ in 0..=TALLY_ROUNDS_KEPT {
             round(&mut told, 0, &mut stored);
-            assert_eq!(more(&heard.hear(&stored)), [0; 0]);
+            assert_eq!(more(&heard.read(&stored)), [0; 0]);
         }
         round(&mut told, 1, &mut stored);
-        assert_eq!(more(&heard.hear(&stored)), [1]);
+        assert_eq!(more(&heard.read(&stored)), [1]);
         // The node was silent for so long that its tally was forgotten.
-        heard.hear(&[]);
+        heard.read(&[]);
         for _ in 0..=TALLY_ROUNDS_KEPT {
             round(&mut told, 0, &mut stored);
         }
         round(&mut told, 4, &mut stored);
-        assert_eq!(more(&heard.hear(&stored)), [4]);
+        assert_eq!(more(&heard.read(&stored)), [4]);
     }
 
     #[test]
     fn a_node_that_has_just_begun_hears_when_limits_are_whole_again() {
         let (mut told, mut heard, mut stored) = (TallyWriter::default(), TallyReader::default(), Vec::new());
         round(&mut told, 3, &mut stored);
-        assert_eq!(heard.hear(&stored).spent, [(KEY, SpentElsewhere::Until(NOW))]);
+        assert_eq!(heard.read(&stored).spent, [(KEY, SpentElsewhere::Until(NOW))]);
         round(&mut told, 4, &mut stored);
-        assert_eq!(more(&heard.hear(&stored)), [4]);
+        assert_eq!(more(&heard.read(&stored)), [4]);
     }
 
     #[test]
     fn of_an_entry_that_was_crowded_out_it_is_known_when_the_limit_is_whole_again() {
         let (mut writer, mut reader, mut stored) =
             (TallyWriter::default(), TallyReader::default(), Vec::new());
-        reader.hear(&stored);
+        reader.read(&stored);
         round(&mut writer, 3, &mut stored);
         let without = NodeTally { entries: Vec::new(), ..stored[0].clone() };
-        assert_eq!(reader.hear(&[without]), TallyNews::default());
+        assert_eq!(reader.read(&[without]), TallyNews::default());
         round(&mut writer, 1, &mut stored);
         assert_eq!(
-            reader.hear(&stored).spent,
+            reader.read(&stored).spent,
             [(KEY, SpentElsewhere::Until(NOW))],
             "3 may have been heard before"
         );
@@ -168,7 +168,7 @@ mod tests {
     fn a_changed_key_is_heard_once_and_what_was_not_written_is_told_again() {
         let client = ClientId::from_u128(5);
         let (mut told, mut heard) = (TallyWriter::default(), TallyReader::default());
-        heard.hear(&[]);
+        heard.read(&[]);
         told.begin();
         assert_eq!(told.tally("a", NOW), None, "nothing to tell");
         told.key_changed(client);
@@ -176,7 +176,7 @@ mod tests {
         told.begin();
         let tally = [told.tally("a", NOW).unwrap()];
         assert_eq!(lost.keys_changed, tally[0].keys_changed);
-        assert_eq!(heard.hear(&tally).keys_changed, [client]);
-        assert_eq!(heard.hear(&tally).keys_changed, []);
+        assert_eq!(heard.read(&tally).keys_changed, [client]);
+        assert_eq!(heard.read(&tally).keys_changed, []);
     }
 }

@@ -56,7 +56,8 @@ impl TallyWriter {
         }
     }
 
-    /// What to write, if there is anything new. Of too many callers, those are told of who have least left.
+    /// What to write, if there is anything new. Of too many callers, those are told of who have
+    /// least left.
     pub(super) fn tally(&self, node: &str, now: Time) -> Option<NodeTally> {
         if !self.is_new {
             return None;

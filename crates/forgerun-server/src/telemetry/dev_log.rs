@@ -1,5 +1,5 @@
-//! The log of `forgerun dev`, for a person who watches it: one line per change worth seeing, in columns. Scripts and operators
-//! have the other formats, with every field.
+//! The log of `forgerun dev`, for a person who watches it: one line per change worth seeing, in
+//! columns. Scripts and operators have the other formats, with every field.
 
 use std::fmt::{self, Write};
 
@@ -87,7 +87,8 @@ struct Columns {
 fn columns(level: Level, fields: &EventFields) -> Option<Columns> {
     let message = fields.get("message").unwrap_or_default();
     match (message, fields.get("job_id"), fields.get("next_state")) {
-        // Each job goes through these within a millisecond; what comes before and after them says it all.
+        // Each job goes through these within a millisecond; what comes before and after them says
+        // it all.
         ("job changed state", _, Some("CREATED" | "ASSIGNED")) => None,
         ("job changed state", Some(job), Some(state)) => Some(change(job, state, fields)),
         // The change that it made has a line.

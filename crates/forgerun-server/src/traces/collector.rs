@@ -57,7 +57,8 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// The collector at a URL that the configuration has checked. `roots`: whom to trust, if not whom the system trusts.
+    /// The collector at a URL that the configuration has checked. `roots`: whom to trust, if not
+    /// whom the system trusts.
     pub(super) fn new(
         endpoint: &str,
         headers: &[(HeaderName, HeaderValue)],
@@ -86,9 +87,9 @@ impl Collector {
         }
     }
 
-    /// Hands a batch over.
     pub(super) async fn post(&mut self, body: &Bytes) -> Result<(), ExportError> {
-        // A connection that stood open may have been closed at the other end meanwhile, which says nothing of a new one.
+        // A connection that stood open may have been closed at the other end meanwhile, which says
+        // nothing of a new one.
         let status = match self.connection.take() {
             Some(open) => match self.exchange(open, body).await {
                 Ok(status) => status,

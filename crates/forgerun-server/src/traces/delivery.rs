@@ -1,5 +1,6 @@
-//! Attempts to deliver a webhook, as spans in the trace of their job. The receiver gets the place of the span in `traceparent`,
-//! whether or not there is a collector, so that what it does can join the trace.
+//! Attempts to deliver a webhook, as spans in the trace of their job. The receiver gets the place
+//! of the span in `traceparent`, whether or not there is a collector, so that what it does can join
+//! the trace.
 
 use forgerun_core::history::Event;
 use forgerun_core::job::Job;
@@ -34,7 +35,6 @@ impl AttemptSpan {
     }
 }
 
-/// How an attempt went.
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptRecord {
     pub(crate) delivery: String,

@@ -1,6 +1,6 @@
 //! The steps of jobs, told from commits: what is durable, with the times of the job's own history.
 
-use forgerun_core::history::{Event, EventKind, Outlook};
+use forgerun_core::history::{Event, EventKind, RetryStatus};
 use forgerun_core::job::Job;
 use forgerun_core::state::{Cause, State};
 use forgerun_core::time::Time;
@@ -14,14 +14,14 @@ use crate::metrics;
 /// Tells every step that ended with the commit.
 pub(super) fn of_commit(commit: &Commit<'_>, mut tell: impl FnMut(Span)) {
     for (job, event) in metrics::events(commit.changes) {
-        let EventKind::Moved { from: Some(from), to, cause, outlook } = event.kind else { continue };
+        let EventKind::Moved { from: Some(from), to, cause, retry_status } = event.kind else { continue };
         let context = TraceContext::of_job(job.id, &job.head);
         if !context.sampled {
             continue;
         }
         let story = EventSpans { job, event, context, past: EarlierTimes::before(job, event) };
         tell(story.step(from, to, cause));
-        if to.is_final() && outlook != Outlook::WillRetry {
+        if to.is_final() && retry_status != RetryStatus::WillRetry {
             // The report is part of the transaction, which began with the event.
             let written = event.at + commit.took;
             tell(story.report(written));

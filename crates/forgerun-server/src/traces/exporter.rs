@@ -1,7 +1,8 @@
 //! Sends spans to a collector: in batches, one request at a time.
 //!
-//! A collector that is away costs spans, never requests or jobs: a batch is tried a few times and then dropped, and while
-//! it is tried the queue fills and drops what does not fit. The log tells when it begins and when it is over.
+//! A collector that is away costs spans, never requests or jobs: a batch is tried a few times and
+//! then dropped, and while it is tried the queue fills and drops what does not fit. The log tells
+//! when it begins and when it is over.
 
 use std::sync::Arc;
 
@@ -76,7 +77,7 @@ impl SpanExporter {
     async fn deliver(&mut self, batch: &[Span], stop: &watch::Receiver<bool>) {
         let body = Bytes::from(otlp::document(batch));
         for n_try in 1.. {
-            let trouble = match timeout(TRACE_SEND_TIMEOUT, self.collector.post(&body)).await {
+            let error = match timeout(TRACE_SEND_TIMEOUT, self.collector.post(&body)).await {
                 Ok(Ok(())) => {
                     if !self.well {
                         info!("traces are sent again");
@@ -84,12 +85,12 @@ impl SpanExporter {
                     self.well = true;
                     return;
                 }
-                Ok(Err(trouble)) => trouble,
+                Ok(Err(error)) => error,
                 Err(_) => ExportError::Slow,
             };
-            if n_try == TRACE_TRIES || !trouble.may_pass() || *stop.borrow() {
+            if n_try == TRACE_TRIES || !error.may_pass() || *stop.borrow() {
                 if self.well {
-                    warn!(n_spans = batch.len(), cause = %trouble, "traces are not sent");
+                    warn!(n_spans = batch.len(), cause = %error, "traces are not sent");
                 }
                 self.well = false;
                 self.dropped.inc_by(batch.len() as u64);

@@ -1,4 +1,5 @@
-//! Traces over OTLP, for operators who set `telemetry.otlp_endpoint`; otherwise nothing of this exists at run time.
+//! Traces over OTLP, for operators who set `telemetry.otlp_endpoint`; otherwise nothing of this
+//! exists at run time.
 //!
 //! ```text
 //!   request ──finish──► one span per submit, cancel, retry, key ─┐
@@ -7,9 +8,10 @@
 //!   webhook attempt ───► one span                                ┘
 //! ```
 //!
-//! One job, one trace, from its submission to its end, retries included. Its id is that of the client's `traceparent`, or the
-//! job's own. Ids of spans are computed from what they are about, and times come from the job's history: no span is kept
-//! open, so a job may begin on one node and end on another, a year or a restart later.
+//! One job, one trace, from its submission to its end, retries included. Its id is that of the
+//! client's `traceparent`, or the job's own. Ids of spans are computed from what they are about,
+//! and times come from the job's history: no span is kept open, so a job may begin on one node and
+//! end on another, a year or a restart later.
 //!
 //! ```text
 //!   (client's span) ─► POST /v1/jobs ─► execution ─► enqueue · assign · start · run · report
@@ -17,9 +19,9 @@
 //!                                    └► POST /v1/jobs/{job_id}/cancel, …/retry (in the trace of their caller, if it has one)
 //! ```
 //!
-//! Written by hand rather than with the `opentelemetry` crates: they make spans out of live objects, which we do not have,
-//! and would bring a dozen crates and an HTTP client to every build. What remains is one JSON document of the OTLP
-//! specification and one HTTP request.
+//! Written by hand rather than with the `opentelemetry` crates: they make spans out of live
+//! objects, which we do not have, and would bring a dozen crates and an HTTP client to every build.
+//! What remains is one JSON document of the OTLP specification and one HTTP request.
 
 mod collector;
 mod context;

@@ -1,12 +1,13 @@
-//! Spans as the JSON of OTLP 1.x: an `ExportTraceServiceRequest` with its names in lowerCamelCase, ids in hex, and 64-bit
-//! numbers as text.
+//! Spans as the JSON of OTLP 1.x: an `ExportTraceServiceRequest` with its names in lowerCamelCase,
+//! ids in hex, and 64-bit numbers as text.
 
 use forgerun_core::time::Time;
 use serde_json::{Value as Json, json};
 
 use super::span::{AttributeValue, Span, SpanName};
 
-/// What a span says of a request that was answered with 5xx; why is in the log, under the request id.
+/// What a span says of a request that was answered with 5xx; why is in the log, under the request
+/// id.
 pub(super) const SERVER_FAULT: &str = "the server could not do it";
 
 /// `STATUS_CODE_ERROR`.

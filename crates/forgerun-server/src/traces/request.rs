@@ -1,4 +1,5 @@
-//! Requests that change something, as spans. Looking at jobs is not traced: clients that poll would drown the rest.
+//! Requests that change something, as spans. Looking at jobs is not traced: clients that poll would
+//! drown the rest.
 
 use forgerun_core::id::{ExecutionId, JobId, KeyId};
 use forgerun_core::job::Job;
@@ -14,9 +15,16 @@ use crate::edge::Exchange;
 #[derive(Clone, Debug)]
 pub(crate) enum RequestSubject {
     /// A job, as the request left it.
-    Job { id: JobId, state: State, context: Option<TraceContext>, fresh: bool },
-    /// A key.
-    Key { id: KeyId, fresh: bool },
+    Job {
+        id: JobId,
+        state: State,
+        context: Option<TraceContext>,
+        fresh: bool,
+    },
+    Key {
+        id: KeyId,
+        fresh: bool,
+    },
 }
 
 impl RequestSubject {
@@ -26,7 +34,6 @@ impl RequestSubject {
         RequestSubject::Job { id: job.id, state: job.state, context, fresh }
     }
 
-    /// Which job.
     pub(crate) fn job_id(&self) -> Option<JobId> {
         match self {
             RequestSubject::Job { id, .. } => Some(*id),
@@ -80,7 +87,7 @@ impl Traces {
         ];
         let client = exchange.caller.as_ref().map(|caller| caller.client.to_string());
         attributes.extend(client.map(|client| ("forgerun.client_id", AttributeValue::Text(client))));
-        attributes.extend(exchange.about().map(|about| match about {
+        attributes.extend(exchange.request_subject().map(|about| match about {
             RequestSubject::Job { id, .. } => ("forgerun.job_id", AttributeValue::Text(id.to_string())),
             RequestSubject::Key { id, .. } => ("forgerun.key_id", AttributeValue::Text(id.to_string())),
         }));
@@ -100,13 +107,13 @@ impl Traces {
     }
 }
 
-/// The method, as one of those with which something can be changed; a made-up one must not make up names.
+/// The method, as one of those with which something can be changed; a made-up one must not make up
+/// names.
 fn method(exchange: &Exchange) -> &'static str {
     let known = ["POST", "DELETE", "PATCH", "PUT"].into_iter().find(|known| exchange.method == *known);
     known.unwrap_or("_OTHER")
 }
 
-/// Where a span stands.
 struct SpanPosition {
     trace: u128,
     id: u64,
@@ -114,12 +121,12 @@ struct SpanPosition {
     link: Option<(u128, u64)>,
 }
 
-/// In the caller's trace, if it has one; else in the trace of what it is about, else in one of its own. `None` if the
-/// caller's trace is not recorded.
+/// In the caller's trace, if it has one; else in the trace of what it is about, else in one of its
+/// own. `None` if the caller's trace is not recorded.
 fn place(exchange: &Exchange) -> Option<SpanPosition> {
     let request = exchange.request_id().parse::<ExecutionId>().map_or(1, ExecutionId::as_u128);
     let given = exchange.trace_context().0.as_deref().and_then(TraceContext::parse);
-    let about = exchange.about();
+    let about = exchange.request_subject();
     let own = match about {
         Some(about) if about.is_fresh() => id(about.subject(), SpanPart::Birth),
         Some(_) | None => id(request, SpanPart::Request),
@@ -134,7 +141,8 @@ fn place(exchange: &Exchange) -> Option<SpanPosition> {
             let link = other.map(|(context, birth)| (context.trace, birth));
             (given.sampled, SpanPosition { trace: given.trace, id: own, parent: given.parent, link })
         }
-        // The request that made a key may have been in a trace of its caller, so a key has no sure parent.
+        // The request that made a key may have been in a trace of its caller, so a key has no sure
+        // parent.
         (None, Some((context, birth))) => {
             let parent = about.and_then(RequestSubject::job_id).map(|_| birth);
             (context.sampled, SpanPosition { trace: context.trace, id: own, parent, link: None })

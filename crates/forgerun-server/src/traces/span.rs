@@ -50,9 +50,7 @@ pub(super) enum AttributeValue {
 pub(super) enum SpanPart {
     /// The request that brought it into the world.
     Birth,
-    /// A request about it.
     Request,
-    /// Its nth execution.
     Execution(u32),
     /// The step that its nth event ended.
     Step(u32),
@@ -62,7 +60,8 @@ pub(super) enum SpanPart {
     Attempt(u32),
 }
 
-/// The id of a span: the same on every node and at every time, and different from all others as far as 64 bits go.
+/// The id of a span: the same on every node and at every time, and different from all others as far
+/// as 64 bits go.
 pub(super) fn id(subject: u128, part: SpanPart) -> u64 {
     let (tag, n) = match part {
         SpanPart::Birth => (1, 0),

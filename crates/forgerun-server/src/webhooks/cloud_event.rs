@@ -1,4 +1,5 @@
-//! CloudEvents 1.0 over HTTP: the same body in an envelope (structured mode) or beside one in headers (binary mode).
+//! CloudEvents 1.0 over HTTP: the same body in an envelope (structured mode) or beside one in
+//! headers (binary mode).
 
 use axum::http::{HeaderName, HeaderValue};
 use base64::Engine as _;
@@ -19,7 +20,6 @@ pub struct CloudEvent {
     pub source: String,
     /// `dev.forgerun.job.…`
     pub kind: String,
-    /// The job.
     pub subject: Option<String>,
     /// When it happened, in RFC 3339.
     pub time: String,
@@ -92,7 +92,8 @@ impl CloudEvent {
     }
 }
 
-/// As the HTTP binding has it: whatever is not printable ASCII, and blanks, quotes and percent signs.
+/// As the HTTP binding has it: whatever is not printable ASCII, and blanks, quotes and percent
+/// signs.
 fn percent_encoded(value: &str) -> String {
     let encode = |byte: u8| match byte {
         b'"' | b'%' | 0..=b' ' | 0x7f.. => format!("%{byte:02X}"),

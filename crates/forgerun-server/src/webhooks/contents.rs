@@ -1,5 +1,5 @@
-//! What a delivery says: the same at every attempt, so it can be shown to its owner at any time. What belongs to one attempt,
-//! its moment and its signatures, is the [`Letter`](super::Letter)'s.
+//! What a delivery says: the same at every attempt, so it can be shown to its owner at any time.
+//! What belongs to one attempt, its moment and its signatures, is the [`Letter`](super::Letter)'s.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -30,7 +30,6 @@ pub struct Contents {
     pub event: &'static str,
     /// The media type of the body.
     pub content_type: &'static str,
-    /// What is told.
     pub body: Bytes,
     /// The envelope, where it is in headers.
     pub envelope: Vec<(HeaderName, HeaderValue)>,

@@ -1,4 +1,5 @@
-//! The engine's courier: makes a letter of a delivery, sends it, counts and logs the attempt, and says what came of it.
+//! The engine's courier: makes a letter of a delivery, sends it, counts and logs the attempt, and
+//! says what came of it.
 
 use std::sync::Arc;
 
@@ -20,7 +21,6 @@ use crate::traces::{AttemptRecord, AttemptSpan, Traces};
 
 /// Sends what the engine hands out.
 pub struct WebhookCourier {
-    /// Who sends.
     pub sender: Sender,
     /// What to sign with; nothing if signing is off.
     pub keys: Option<Arc<SigningKeys>>,
@@ -28,11 +28,9 @@ pub struct WebhookCourier {
     pub private: PrivateTargets,
     /// The public address of the server; `/` if it has none.
     pub source: String,
-    /// Who counts.
     pub metrics: WebhookMetrics,
     /// Who tells a collector, if there is one.
     pub traces: Option<Arc<Traces>>,
-    /// Who knows the time.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -64,7 +62,7 @@ impl WebhookCourier {
             let (status, error) = match verdict {
                 SendVerdict::Delivered(status) => (Some(status), None),
                 SendVerdict::Gone => (Some(410), Some("gone")),
-                SendVerdict::Failed { trouble, .. } => (trouble.status(), Some(trouble.label())),
+                SendVerdict::Failed { error, .. } => (error.status(), Some(error.label())),
             };
             let job = prepared.delivery.job().map(|job| job.to_string()).unwrap_or_default();
             let (delivery, n) = (prepared.delivery.id.to_string(), prepared.delivery.attempts);
@@ -74,7 +72,7 @@ impl WebhookCourier {
     }
 
     async fn deliver(&self, prepared: &PreparedDelivery, place: Option<&AttemptSpan>) -> SendVerdict {
-        let failed = |trouble| SendVerdict::Failed { trouble, retry_after: None };
+        let failed = |error| SendVerdict::Failed { error, retry_after: None };
         // Judged again: what was allowed when it was registered may not be any more.
         let Ok(target) = Target::parse(prepared.url(), self.private) else {
             return failed(SendError::BadTarget);
@@ -89,12 +87,12 @@ impl WebhookCourier {
                 }
             },
         };
-        let letter = self.letter(prepared, target, place);
-        let request = letter.request(self.clock.now(), keys.as_deref().map(|keys| &keys.signing));
-        self.sender.send(&letter.target, request).await
+        let delivery = self.delivery(prepared, target, place);
+        let request = delivery.request(self.clock.now(), keys.as_deref().map(|keys| &keys.signing));
+        self.sender.send(&delivery.target, request).await
     }
 
-    fn letter(
+    fn delivery(
         &self,
         prepared: &PreparedDelivery,
         target: Target,
@@ -130,20 +128,21 @@ fn report(verdict: &SendVerdict) -> AttemptReport {
             let error = Some("answered with status 410: it wants no more deliveries".to_owned());
             AttemptReport { verdict: Meaning::Gone, status: Some(410), error }
         }
-        SendVerdict::Failed { trouble, retry_after } => AttemptReport {
+        SendVerdict::Failed { error, retry_after } => AttemptReport {
             verdict: Meaning::Failed { retry_after: *retry_after },
-            status: trouble.status(),
-            error: Some(trouble.to_string()),
+            status: error.status(),
+            error: Some(error.to_string()),
         },
     }
 }
 
-/// One line per attempt. Of the URL no more than where it leads: path and query may be secrets of the receiver.
+/// One line per attempt. Of the URL no more than where it leads: path and query may be secrets of
+/// the receiver.
 fn log(prepared: &PreparedDelivery, verdict: &SendVerdict, took: std::time::Duration) {
     let (status, error) = match verdict {
         SendVerdict::Delivered(status) => (Some(*status), None),
         SendVerdict::Gone => (Some(410), Some("gone".to_owned())),
-        SendVerdict::Failed { trouble, .. } => (trouble.status(), Some(trouble.to_string())),
+        SendVerdict::Failed { error, .. } => (error.status(), Some(error.to_string())),
     };
     let delivery = &prepared.delivery;
     let job = prepared.job.as_deref();

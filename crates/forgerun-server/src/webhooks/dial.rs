@@ -1,5 +1,6 @@
-//! A connection to a receiver: the name is resolved once, every address it leads to is judged, and one of these very addresses
-//! is dialled. There is no second look-up that could give another answer.
+//! A connection to a receiver: the name is resolved once, every address it leads to is judged, and
+//! one of these very addresses is dialled. There is no second look-up that could give another
+//! answer.
 
 use std::future::Future;
 use std::io;
@@ -34,7 +35,8 @@ pub trait Resolve: Send + Sync + 'static {
 /// Asks as every other program on this machine does.
 #[derive(Clone, Debug)]
 pub struct SystemResolver {
-    /// A look-up occupies a thread until the name servers have answered or given up, also when nobody waits for it any more.
+    /// A look-up occupies a thread until the name servers have answered or given up, also when
+    /// nobody waits for it any more.
     threads: Arc<Semaphore>,
 }
 
@@ -59,7 +61,6 @@ impl Resolve for SystemResolver {
     }
 }
 
-/// Makes connections.
 pub(crate) struct Dialler {
     resolver: Arc<dyn Resolve>,
     private: PrivateTargets,
@@ -97,19 +98,20 @@ impl Dialler {
         let n_tried = addresses.len().min(WEBHOOK_ADDRESSES_TRIED_MAX);
         // One address that swallows packets must not cost the time of all.
         let share = WEBHOOK_CONNECT_TIMEOUT / n_tried.max(1) as u32;
-        let mut trouble = SendError::NoSuchName;
+        let mut error = SendError::NoSuchName;
         for address in addresses.into_iter().take(n_tried) {
             let address = SocketAddr::new(address, target.port());
-            trouble = match timeout(share, TcpStream::connect(address)).await {
+            error = match timeout(share, TcpStream::connect(address)).await {
                 Ok(Ok(stream)) => return Ok(stream),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => SendError::Refused,
                 Ok(Err(_)) | Err(_) => SendError::Unreachable,
             };
         }
-        Err(trouble)
+        Err(error)
     }
 
-    /// The addresses to dial. One bad address spoils them all: a name that leads into our network and out of it is a trap.
+    /// The addresses to dial. One bad address spoils them all: a name that leads into our network
+    /// and out of it is a trap.
     async fn addresses(&self, target: &Target) -> Result<Vec<IpAddr>, SendError> {
         let (addresses, private) = match target.peer() {
             // A literal address never gets to a resolver, so it is judged here as well.

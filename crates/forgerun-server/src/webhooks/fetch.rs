@@ -20,7 +20,6 @@ use crate::limits::WEBHOOK_KEYS_BYTES_MAX;
 /// How long a server may take to show its keys.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where the keys are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
     /// A JWK set on the web: `https://…/.well-known/forgerun/webhook-keys`.
@@ -51,12 +50,7 @@ pub enum NoKeys {
     Server(SendError),
     /// The file cannot be read.
     #[error("could not read {path}: {source}")]
-    File {
-        /// Which file.
-        path: PathBuf,
-        /// What the system says.
-        source: std::io::Error,
-    },
+    File { path: PathBuf, source: std::io::Error },
     /// There are none in it.
     #[error(
         "could not find an Ed25519 key: it must be a JWK set, as /.well-known/forgerun/webhook-keys shows it"
@@ -64,7 +58,6 @@ pub enum NoKeys {
     None,
 }
 
-/// Gets the keys.
 pub async fn keys(source: &KeySource) -> Result<Vec<PublicKey>, NoKeys> {
     let document = match source {
         KeySource::Url(url) => {

@@ -1,7 +1,8 @@
-//! Which addresses a webhook must not reach (ruling C-75): a server that calls where its users tell it to must not be a way
-//! into its own network.
+//! Which addresses a webhook must not reach (ruling C-75): a server that calls where its users tell
+//! it to must not be a way into its own network.
 //!
-//! An address inside another counts as both: `::ffff:10.0.0.1`, NAT64, 6to4 and Teredo are judged by the IPv4 address they lead to.
+//! An address inside another counts as both: `::ffff:10.0.0.1`, NAT64, 6to4 and Teredo are judged
+//! by the IPv4 address they lead to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -50,7 +51,8 @@ fn place(address: IpAddr) -> AddressClass {
 const METADATA_V4: [Ipv4Addr; 3] =
     [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16), Ipv4Addr::new(192, 0, 0, 192)];
 
-/// Networks that are not the public one, by the registry of special addresses: network and length of its prefix.
+/// Networks that are not the public one, by the registry of special addresses: network and length
+/// of its prefix.
 const PRIVATE_V4: [([u8; 4], u32); 14] = [
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),

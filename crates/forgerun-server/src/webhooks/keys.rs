@@ -1,7 +1,9 @@
-//! The keys that deliveries are signed with (Ed25519), and the set of public ones that receivers verify with.
+//! The keys that deliveries are signed with (Ed25519), and the set of public ones that receivers
+//! verify with.
 //!
-//! One key signs. Those before it stay in the published set for a while, so that what was signed before a change of keys can
-//! still be verified after it. Where the keys are kept is the store's matter.
+//! One key signs. Those before it stay in the published set for a while, so that what was signed
+//! before a change of keys can still be verified after it. Where the keys are kept is the store's
+//! matter.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
@@ -47,10 +49,8 @@ impl PublicKey {
     }
 }
 
-/// The key that signs.
 pub struct Signer {
     pair: Ed25519KeyPair,
-    /// What receivers verify with.
     pub public: PublicKey,
 }
 
@@ -68,7 +68,6 @@ impl Signer {
         Signer { pair, public }
     }
 
-    /// Signs.
     pub fn sign(&self, message: &[u8]) -> Vec<u8> {
         self.pair.sign(message).as_ref().to_vec()
     }
@@ -77,7 +76,6 @@ impl Signer {
 /// The key that signs, and those that a receiver may still meet.
 #[derive(Debug)]
 pub struct KeySet {
-    /// The key that signs.
     pub signing: Signer,
     /// Keys that signed before or will sign next.
     pub others: Vec<PublicKey>,

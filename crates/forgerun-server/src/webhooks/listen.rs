@@ -1,4 +1,5 @@
-//! A receiver for trying things out: prints each delivery and whether its signatures hold; keeps it and hands it on, if asked to.
+//! A receiver for trying things out: prints each delivery and whether its signatures hold; keeps it
+//! and hands it on, if asked to.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -34,10 +35,8 @@ use crate::limits::{
 /// How long the program behind `--forward` may take. The server itself gives up after 5 s.
 const FORWARD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How to listen.
 #[derive(Clone, Debug)]
 pub struct ListenOptions {
-    /// Secrets of the webhook.
     pub secrets: Vec<WebhookSecret>,
     /// Where the public keys of the server are.
     pub keys: Option<KeySource>,
@@ -52,7 +51,6 @@ pub struct ListenOptions {
 /// A receiver that has its port.
 pub struct WebhookListener {
     socket: TcpListener,
-    /// Where it listens.
     pub address: SocketAddr,
 }
 
@@ -175,7 +173,7 @@ impl Receiver {
         let status = match self.sender.send(target, request).await {
             SendVerdict::Delivered(status) => status,
             SendVerdict::Gone => 410,
-            SendVerdict::Failed { trouble: SendError::Status(status), .. } => status,
+            SendVerdict::Failed { error: SendError::Status(status), .. } => status,
             SendVerdict::Failed { .. } => 502,
         };
         StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY)
@@ -185,8 +183,8 @@ impl Receiver {
         let mut state = self.state.lock().await;
         let mut text = heading(delivery, &mut state.seen);
         text += &shown_body(delivery);
-        if let Err(trouble) = self.refresh_keys(&mut state, delivery.headers).await {
-            let _ = writeln!(text, "  {trouble}");
+        if let Err(error) = self.refresh_keys(&mut state, delivery.headers).await {
+            let _ = writeln!(text, "  {error}");
         }
         let means = VerifyOptions {
             secrets: &self.options.secrets,
@@ -199,7 +197,8 @@ impl Receiver {
             _ => checked("RFC 9421", &verify::message_signature(delivery, &means)),
         };
         text += &match means.secrets {
-            // The callback of a job has no secret and no such signature, so there is nothing to ask for.
+            // The callback of a job has no secret and no such signature, so there is nothing to ask
+            // for.
             [] if !delivery.headers.contains_key("webhook-signature") => String::new(),
             [] => not_checked("Standard Webhooks", "give --secret whsec_… to check it"),
             _ => checked("Standard Webhooks", &verify::standard_signature(delivery, &means)),
@@ -207,7 +206,8 @@ impl Receiver {
         text
     }
 
-    /// Fetches the keys when there are none, or when the delivery was signed with one that is not among them.
+    /// Fetches the keys when there are none, or when the delivery was signed with one that is not
+    /// among them.
     async fn refresh_keys(
         &self,
         state: &mut ReceiverState,
@@ -240,7 +240,8 @@ fn heading(delivery: &ReceivedDelivery<'_>, seen: &mut VecDeque<String>) -> Stri
     heading
 }
 
-/// JSON with line breaks, other text as it is, both cut off; control characters never reach the terminal.
+/// JSON with line breaks, other text as it is, both cut off; control characters never reach the
+/// terminal.
 fn shown_body(delivery: &ReceivedDelivery<'_>) -> String {
     let content_type =
         delivery.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("no type");

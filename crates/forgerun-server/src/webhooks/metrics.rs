@@ -1,4 +1,5 @@
-//! What an operator can count of deliveries. The first two names are the specification's. No label names a receiver or a client.
+//! What an operator can count of deliveries. The first two names are the specification's. No label
+//! names a receiver or a client.
 
 use std::time::Duration;
 
@@ -20,13 +21,11 @@ struct ReasonLabel {
     reason: &'static str,
 }
 
-/// Counts attempts.
 #[derive(Clone, Debug)]
 pub struct WebhookMetrics {
     deliveries: Counter,
     failures: Family<ReasonLabel, Counter>,
     seconds: Histogram,
-    /// Attempts under way.
     pub in_flight: Gauge,
     /// How long the delivery that is due longest has waited, in seconds.
     pub lag: Gauge,
@@ -35,7 +34,6 @@ pub struct WebhookMetrics {
 }
 
 impl WebhookMetrics {
-    /// All at zero.
     pub fn new(registry: &mut Registry, seconds: Histogram) -> WebhookMetrics {
         let metrics = WebhookMetrics {
             deliveries: Counter::default(),
@@ -61,14 +59,13 @@ impl WebhookMetrics {
         registry.register("webhook_disabled", "Webhooks no longer called", self.disabled.clone());
     }
 
-    /// An attempt is over.
     pub fn attempt(&self, verdict: &SendVerdict, took: Duration) {
         self.deliveries.inc();
         self.seconds.observe(took.as_secs_f64());
         let reason = match verdict {
             SendVerdict::Delivered(_) => return,
             SendVerdict::Gone => GONE,
-            SendVerdict::Failed { trouble, .. } => trouble.label(),
+            SendVerdict::Failed { error, .. } => error.label(),
         };
         self.failures.get_or_create(&ReasonLabel { reason }).inc();
     }

@@ -1,5 +1,5 @@
-//! Webhooks, outwards: from "here is a body for this URL" to "the receiver said". What is to be sent, when, and how often
-//! is the engine's matter.
+//! Webhooks, outwards: from "here is a body for this URL" to "the receiver said". What is to be
+//! sent, when, and how often is the engine's matter.
 //!
 //! ```text
 //!   Target ── Letter ── signed twice ──► Sender ──► Dialler: resolve once, judge every address, dial a judged one
@@ -10,9 +10,11 @@
 //! - `guard`: addresses that are not called; `target`: URLs that may be.
 //! - `keys`, `signature`: RFC 9421 with Ed25519; `standard`: Standard Webhooks.
 //! - `signing_keys`: the keys of a running server; `courier`: the engine's.
-//! - `contents`: what a delivery says at every attempt; `envelope`: CloudEvents; `letter`: one attempt as a request.
+//! - `contents`: what a delivery says at every attempt; `envelope`: CloudEvents; `letter`: one
+//!   attempt as a request.
 //! - `dial`, `pool`, `sender`, `trouble`: getting it there, and what can go wrong.
-//! - `verify`: why a signature does not match; `listen`: a receiver for trying things out; `fetch`: keys for both.
+//! - `verify`: why a signature does not match; `listen`: a receiver for trying things out; `fetch`:
+//!   keys for both.
 
 pub mod cloud_event;
 mod contents;

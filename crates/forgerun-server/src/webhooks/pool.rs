@@ -56,7 +56,6 @@ impl ConnectionPool {
         }
     }
 
-    /// Closes them all.
     pub(crate) fn clear(&self) {
         *self.lock() = IdleConnections::default();
     }

@@ -1,4 +1,5 @@
-//! One attempt at a delivery, as the request that is sent: its contents, and what is this attempt's own, both signatures among it.
+//! One attempt at a delivery, as the request that is sent: its contents, and what is this attempt's
+//! own, both signatures among it.
 
 use axum::http::header::{HOST, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
@@ -15,12 +16,9 @@ use super::target::Target;
 /// Who we are, to receivers.
 const AGENT: &str = concat!("forgerun/", env!("CARGO_PKG_VERSION"));
 
-/// Something for somebody.
 #[derive(Clone, Debug)]
 pub struct DeliveryRequest {
-    /// For whom.
     pub target: Target,
-    /// What every attempt says.
     pub contents: Contents,
     /// Which attempt this is, from 1.
     pub attempt: u32,
@@ -97,7 +95,7 @@ mod tests {
 
     const NOW: Time = Time::from_millis(1_700_000_000_500);
 
-    fn letter() -> DeliveryRequest {
+    fn delivery_request() -> DeliveryRequest {
         DeliveryRequest {
             target: Target::parse("https://example.com/hook?a=b", PrivateTargets::Deny).unwrap(),
             contents: Contents {
@@ -136,7 +134,7 @@ mod tests {
     #[tokio::test]
     async fn another_library_accepts_the_signature_and_nothing_that_was_changed() {
         let keys = keys();
-        let request = || received(letter().request(NOW, Some(&keys.signing)));
+        let request = || received(delivery_request().request(NOW, Some(&keys.signing)));
         assert!(accepted(request(), &keys).await);
         let mut changed = request();
         *changed.uri_mut() = "https://example.com/hook?a=c".parse().unwrap();
@@ -164,9 +162,9 @@ mod tests {
             subject: None,
             time: "2026-01-01T00:00:00Z".into(),
         };
-        let contents = Contents { envelope: envelope.headers(), ..letter().contents };
-        let letter = DeliveryRequest { contents, ..letter() };
-        let request = || received(letter.request(NOW, Some(&keys.signing)));
+        let contents = Contents { envelope: envelope.headers(), ..delivery_request().contents };
+        let delivery_request = DeliveryRequest { contents, ..delivery_request() };
+        let request = || received(delivery_request.request(NOW, Some(&keys.signing)));
         assert!(accepted(request(), &keys).await);
         let mut changed = request();
         changed.headers_mut().insert("ce-type", HeaderValue::from_static("dev.forgerun.job.completed"));
@@ -178,8 +176,9 @@ mod tests {
         let keys = keys();
         let secret = WebhookSecret::from_bytes(vec![7; 32]).unwrap();
         let traceparent = Some("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".into());
-        let letter = DeliveryRequest { secrets: vec![secret.clone(), secret], traceparent, ..letter() };
-        let request = letter.request(NOW, Some(&keys.signing));
+        let delivery_request =
+            DeliveryRequest { secrets: vec![secret.clone(), secret], traceparent, ..delivery_request() };
+        let request = delivery_request.request(NOW, Some(&keys.signing));
         assert_eq!((request.method(), request.uri().to_string().as_str()), (&Method::POST, "/hook?a=b"));
         let header = |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap());
         for (name, value) in [
@@ -205,7 +204,7 @@ mod tests {
 
     #[test]
     fn without_keys_and_secrets_nothing_is_signed() {
-        let request = letter().request(NOW, None);
+        let request = delivery_request().request(NOW, None);
         for name in ["signature", "signature-input", "webhook-signature"] {
             assert!(!request.headers().contains_key(name), "{name}");
         }

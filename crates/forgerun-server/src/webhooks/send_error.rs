@@ -17,7 +17,6 @@ pub enum SendError {
     /// No address for the name.
     #[error("the host name cannot be resolved")]
     NoSuchName,
-    /// Nobody listens.
     #[error("the connection was refused")]
     Refused,
     /// No connection within the time for it.
@@ -26,7 +25,6 @@ pub enum SendError {
     /// Not signed by anybody trusted, expired, or for another name.
     #[error("the certificate is not trusted")]
     Certificate,
-    /// TLS failed otherwise.
     #[error("no secure connection could be made")]
     Insecure,
     /// Closed or reset before an answer.

@@ -1,5 +1,6 @@
-//! Sends a request to a receiver and hears what it says, within bounds: one deadline for everything, no redirects, no proxy, no
-//! cookies, no decompression, and no more of the answer than its status needs.
+//! Sends a request to a receiver and hears what it says, within bounds: one deadline for
+//! everything, no redirects, no proxy, no cookies, no decompression, and no more of the answer than
+//! its status needs.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -22,29 +23,25 @@ use crate::config::PrivateTargets;
 use crate::http_client::HttpConnection;
 use crate::limits::{WEBHOOK_ANSWER_BODY_BYTES_MAX, WEBHOOK_DRAIN, WEBHOOK_RETRY_AFTER_MAX};
 
-/// What a receiver said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendVerdict {
-    /// It took the delivery.
     Delivered(u16),
     /// It wants no more of them (410).
     Gone,
     /// It did not take this one.
     Failed {
-        /// Why.
-        trouble: SendError,
+        error: SendError,
         /// How long it asks us to wait, within bounds.
         retry_after: Option<Duration>,
     },
 }
 
 impl SendVerdict {
-    const fn failed(trouble: SendError) -> SendVerdict {
-        SendVerdict::Failed { trouble, retry_after: None }
+    const fn failed(error: SendError) -> SendVerdict {
+        SendVerdict::Failed { error, retry_after: None }
     }
 }
 
-/// How to send.
 pub struct SenderOptions {
     /// How long a receiver may take, from the look-up of its name to the last header of its answer.
     pub timeout: Duration,
@@ -72,7 +69,6 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Ready to send.
     pub fn new(options: SenderOptions, clock: Arc<dyn Clock>) -> Sender {
         let dialler = Dialler::new(options.resolver, options.private, options.roots);
         Sender { dialler, pool: ConnectionPool::default(), timeout: options.timeout, clock }
@@ -82,10 +78,10 @@ impl Sender {
     pub async fn send(&self, target: &Target, request: Request<Full<Bytes>>) -> SendVerdict {
         match timeout(self.timeout, self.exchange(target, request)).await {
             Ok(Ok((head, connection))) => {
-                self.keep(target, connection).await;
+                self.return_connection(target, connection).await;
                 head
             }
-            Ok(Err(trouble)) => SendVerdict::failed(trouble),
+            Ok(Err(error)) => SendVerdict::failed(error),
             Err(_) => SendVerdict::failed(SendError::Slow),
         }
     }
@@ -101,7 +97,8 @@ impl Sender {
         request: Request<Full<Bytes>>,
     ) -> Result<(SendVerdict, Answered), SendError> {
         if let Some(connection) = self.pool.take(&target.origin(), self.clock.now()) {
-            // The receiver may have closed it just now. Deliveries may come twice, so a second try is allowed.
+            // The receiver may have closed it just now. Deliveries may come twice, so a second try
+            // is allowed.
             match self.ask(connection, request.clone()).await {
                 Err(SendError::Closed) => {}
                 answered => return answered,
@@ -127,8 +124,9 @@ impl Sender {
         Ok((verdict, Answered { connection, body }))
     }
 
-    /// Keeps the connection if the rest of the answer is short and comes at once; the status alone matters.
-    async fn keep(&self, target: &Target, answered: Answered) {
+    /// Keeps the connection if the rest of the answer is short and comes at once; the status alone
+    /// matters.
+    async fn return_connection(&self, target: &Target, answered: Answered) {
         let Answered { mut connection, body } = answered;
         let read =
             timeout(WEBHOOK_DRAIN, async { drain(body).await && connection.requests.ready().await.is_ok() });
@@ -163,7 +161,7 @@ fn judge(status: u16, headers: &HeaderMap, now: Time) -> SendVerdict {
         410 => SendVerdict::Gone,
         300..=399 => SendVerdict::failed(SendError::Redirect(status)),
         429 | 503 => {
-            SendVerdict::Failed { trouble: SendError::Status(status), retry_after: retry_after(headers, now) }
+            SendVerdict::Failed { error: SendError::Status(status), retry_after: retry_after(headers, now) }
         }
         _ => SendVerdict::failed(SendError::Status(status)),
     }
@@ -190,7 +188,7 @@ mod tests {
     fn a_status_is_judged_and_its_retry_after_heard_within_bounds() {
         let now = Time::from_millis(784_111_770_000);
         let failed = |status, seconds: Option<u64>| SendVerdict::Failed {
-            trouble: SendError::Status(status),
+            error: SendError::Status(status),
             retry_after: seconds.map(Duration::from_secs),
         };
         for (status, retry_after, expected) in [

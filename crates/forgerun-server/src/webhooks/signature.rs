@@ -1,5 +1,5 @@
-//! HTTP Message Signatures (RFC 9421) with Ed25519, and `Content-Digest` (RFC 9530): what a delivery is signed with, and what
-//! was signed in one that arrived.
+//! HTTP Message Signatures (RFC 9421) with Ed25519, and `Content-Digest` (RFC 9530): what a
+//! delivery is signed with, and what was signed in one that arrived.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::http::HeaderMap;
@@ -27,9 +27,7 @@ const ENVELOPE_PREFIX: &str = "ce-";
 pub struct SignedMessage<'a> {
     /// `POST`.
     pub method: &'a str,
-    /// The whole URL.
     pub target: &'a str,
-    /// All headers.
     pub headers: &'a HeaderMap,
 }
 
@@ -60,7 +58,8 @@ pub fn sign(message: &SignedMessage<'_>, key: &Signer, created: i64) -> Signatur
     SignatureFields { input: format!("{LABEL}={params}"), signature: format!("{LABEL}=:{signature}:") }
 }
 
-/// The covered components and the parameters, as both `Signature-Input` and the last line of what is signed have them.
+/// The covered components and the parameters, as both `Signature-Input` and the last line of what
+/// is signed have them.
 fn params(components: &[&str], key_id: &str, created: i64) -> String {
     let mut list = ListSerializer::new();
     let mut inner = list.inner_list();
@@ -72,7 +71,8 @@ fn params(components: &[&str], key_id: &str, created: i64) -> String {
     inner
         .finish()
         .parameter(key("created"), created)
-        // In this order, because a common verifier writes them again in it instead of keeping that of the sender.
+        // In this order, because a common verifier writes them again in it instead of keeping that
+        // of the sender.
         .parameter(key("alg"), StringRef::from_str(ALGORITHM).expect("a short word"))
         .parameter(key("keyid"), StringRef::from_str(key_id).expect("base64url is ASCII"));
     list.finish().expect("the list has a member")
@@ -85,7 +85,8 @@ pub(crate) fn params_of(list: &InnerList) -> String {
     serializer.finish().expect("the list has a member")
 }
 
-/// What is signed (RFC 9421, section 2.5). The error is the name of the component that the message lacks.
+/// What is signed (RFC 9421, section 2.5). The error is the name of the component that the message
+/// lacks.
 pub(crate) fn base<'a>(
     message: &SignedMessage<'_>,
     components: impl Iterator<Item = (&'a str, String)>,
@@ -99,7 +100,8 @@ pub(crate) fn base<'a>(
     Ok(base + &format!("\"@signature-params\": {params}"))
 }
 
-/// The value of a component; `None` where the message has none, or where we do not know such a component.
+/// The value of a component; `None` where the message has none, or where we do not know such a
+/// component.
 fn component(message: &SignedMessage<'_>, name: &str) -> Option<String> {
     let url = || Url::parse(message.target).ok();
     match name {

@@ -1,7 +1,8 @@
-//! The signing keys of a running server: made once for all nodes, kept in the store, looked at again now and then.
+//! The signing keys of a running server: made once for all nodes, kept in the store, looked at
+//! again now and then.
 //!
-//! While keys are being changed the older one signs and both are published, so that a receiver has seen the new one before it
-//! meets the first signature by it.
+//! While keys are being changed the older one signs and both are published, so that a receiver has
+//! seen the new one before it meets the first signature by it.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -36,8 +37,9 @@ impl SigningKeys {
         SigningKeys { engine, clock, known: RwLock::default(), asking: Mutex::default() }
     }
 
-    /// The keys now. One caller looks at them again when it is time; old ones will do for the others meanwhile, and for all while
-    /// the store is away. Only before any were seen must everybody wait for them.
+    /// The keys now. One caller looks at them again when it is time; old ones will do for the
+    /// others meanwhile, and for all while the store is away. Only before any were seen must
+    /// everybody wait for them.
     pub async fn current(&self) -> Result<Arc<KeySet>, forgerun_engine::Error> {
         let now = self.engine.now();
         let known = self.known();
@@ -111,7 +113,8 @@ fn fresh(clock: &dyn Clock) -> StoredKey {
     StoredKey { id: SigningKeyId::v7(now.unix_ms(), clock.random()), seed, created_at: now, retired_at: None }
 }
 
-/// The oldest key that is still good signs; all are published, the signing one first and then the latest.
+/// The oldest key that is still good signs; all are published, the signing one first and then the
+/// latest.
 fn key_set(stored: &[StoredKey], now: Time) -> Option<KeySet> {
     let signing = stored.iter().find(|key| key.is_good(now))?;
     let others = stored.iter().rev().filter(|key| key.id != signing.id);

@@ -1,5 +1,5 @@
-//! Standard Webhooks: `webhook-id`, `webhook-timestamp` and `webhook-signature`, by a secret that sender and receiver share.
-//! Libraries for it exist in every language.
+//! Standard Webhooks: `webhook-id`, `webhook-timestamp` and `webhook-signature`, by a secret that
+//! sender and receiver share. Libraries for it exist in every language.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -31,7 +31,8 @@ impl WebhookSecret {
             .then_some(WebhookSecret(bytes))
     }
 
-    /// A secret as it was stored: one of the specification's length, or a text that a subscriber of OJS chose.
+    /// A secret as it was stored: one of the specification's length, or a text that a subscriber of
+    /// OJS chose.
     pub fn stored(bytes: &[u8]) -> WebhookSecret {
         WebhookSecret(bytes.to_vec())
     }
@@ -81,7 +82,8 @@ pub struct SignedContent<'a> {
 }
 
 impl SignedContent<'_> {
-    /// The value of `webhook-signature`: one signature per secret, so that a receiver may change secrets without a gap.
+    /// The value of `webhook-signature`: one signature per secret, so that a receiver may change
+    /// secrets without a gap.
     pub fn header(&self, secrets: &[WebhookSecret]) -> String {
         let signatures = secrets.iter().map(|secret| {
             let tag = hmac::sign(&secret.key(), &self.content());

@@ -1,6 +1,8 @@
-//! Where a webhook may lead, as far as its URL tells: http or https, a host, no user info, and no address that must not be called.
+//! Where a webhook may lead, as far as its URL tells: http or https, a host, no user info, and no
+//! address that must not be called.
 //!
-//! Names are not resolved here: what they lead to can change, so it is judged each time somebody dials.
+//! Names are not resolved here: what they lead to can change, so it is judged each time somebody
+//! dials.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -17,7 +19,6 @@ pub struct Target(Url);
 
 /// Why a URL will not do; follows the name of the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the texts say it")]
 pub enum Objection {
     #[error("is longer than {CALLBACK_BYTES_MAX} bytes")]
     TooLong,
@@ -35,7 +36,6 @@ pub enum Objection {
     Address(#[from] guard::AddressRefused),
 }
 
-/// Whom to dial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// An address that stands in the URL.
@@ -45,7 +45,6 @@ pub(crate) enum Peer {
 }
 
 impl Target {
-    /// Judges a URL.
     pub fn parse(text: &str, private: PrivateTargets) -> Result<Target, Objection> {
         if text.len() > CALLBACK_BYTES_MAX {
             return Err(Objection::TooLong);
@@ -79,11 +78,12 @@ impl Target {
         Ok(Target(url))
     }
 
-    /// Judges a URL that is to be kept: as [`Target::as_str`] has it, so that all spellings of a place are one webhook, and what is shown is
-    /// what is signed.
+    /// Judges a URL that is to be kept: as [`Target::as_str`] has it, so that all spellings of a
+    /// place are one webhook, and what is shown is what is signed.
     pub fn parse_new(text: &str, private: PrivateTargets) -> Result<Target, Objection> {
         let target = Target::parse(text, private)?;
-        // Other scripts take more room than they were written in, and what is kept is judged again before each call.
+        // Other scripts take more room than they were written in, and what is kept is judged again
+        // before each call.
         if target.as_str().len() > CALLBACK_BYTES_MAX { Err(Objection::TooLong) } else { Ok(target) }
     }
 
@@ -135,8 +135,8 @@ impl fmt::Debug for Target {
     }
 }
 
-/// The URL standard forgives what people type into browsers: missing and too many slashes, backslashes, tabs. Somebody who
-/// registers a webhook is better told.
+/// The URL standard forgives what people type into browsers: missing and too many slashes,
+/// backslashes, tabs. Somebody who registers a webhook is better told.
 fn has_plain_start(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");

@@ -1,4 +1,5 @@
-//! Whether the signatures of a delivery hold, told step by step; and if not, what would have to be different for them to hold.
+//! Whether the signatures of a delivery hold, told step by step; and if not, what would have to be
+//! different for them to hold.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,7 +21,6 @@ pub struct ReceivedDelivery<'a> {
     pub method: &'a str,
     /// The URL as the sender knows it.
     pub url: &'a str,
-    /// All headers.
     pub headers: &'a HeaderMap,
     /// The body as it arrived.
     pub body: &'a [u8],
@@ -44,14 +44,12 @@ pub struct VerifyOptions<'a> {
 pub struct CheckStep {
     /// What it means for the signature.
     pub mark: StepMark,
-    /// What was found.
     pub text: String,
 }
 
 /// What a step means for the signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepMark {
-    /// As it should be.
     Good,
     /// The signature does not hold.
     Bad,
@@ -67,12 +65,10 @@ pub struct SignatureReport {
 }
 
 impl SignatureReport {
-    /// Whether the signature holds.
     pub fn holds(&self) -> bool {
         self.steps.iter().all(|step| step.mark != StepMark::Bad)
     }
 
-    /// What is wrong first.
     pub fn objection(&self) -> Option<&str> {
         self.steps.iter().find(|step| step.mark == StepMark::Bad).map(|step| step.text.as_str())
     }
@@ -180,7 +176,8 @@ fn standard_hint(signed: &SignedContent<'_>, secrets: &[WebhookSecret], signatur
     }
 }
 
-/// A slight change of the body that makes a check succeed: what files, shells and frameworks do to bodies.
+/// A slight change of the body that makes a check succeed: what files, shells and frameworks do to
+/// bodies.
 fn changed_body(body: &[u8], holds: impl Fn(&[u8]) -> bool) -> Option<&'static str> {
     if body.ends_with(b"\n") && holds(body.trim_ascii_end()) {
         return Some("it holds without the line break at the end of the body");

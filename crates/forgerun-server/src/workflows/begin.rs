@@ -18,11 +18,10 @@ use crate::config::PrivateTargets;
 use crate::dialects::ojs::submission::{TERMS, from_envelope};
 use crate::edge::ApiError;
 use crate::edge::routing::Call;
-use crate::submission::{self, Key, Sent, Violations};
+use crate::submission::{self, Key, SubmissionContext, Violations};
 
 /// A workflow that was accepted, or was there before.
-pub struct Begun {
-    /// Its own job.
+pub struct StartedWorkflow {
     pub job: Job,
     /// Whether the request repeated another.
     pub existing: bool,
@@ -30,7 +29,6 @@ pub struct Begun {
 
 /// Why a workflow was not begun. What the engine says is put into words by the dialect.
 pub enum BeginError {
-    /// The request is refused.
     Refused(ApiError),
     /// The engine refuses, or failed.
     Engine(Error),
@@ -58,7 +56,7 @@ pub async fn begin(
     owner: &Owner,
     request: WorkflowRequest,
     key: Option<Key<'_>>,
-) -> Result<Begun, BeginError> {
+) -> Result<StartedWorkflow, BeginError> {
     let app = call.app;
     if let Err(detail) = key.as_ref().map_or(Ok(()), |key| submission::check_key(key.key)) {
         let wrong = violation("idempotency_key", &detail, "format");
@@ -84,7 +82,7 @@ pub async fn begin(
         app.metrics.idempotency(existing);
     }
     let job = jobs.pop().expect("a workflow is answered with its own job");
-    Ok(Begun { job, existing })
+    Ok(StartedWorkflow { job, existing })
 }
 
 /// The head of the workflow's own job.
@@ -95,7 +93,7 @@ fn own_head(app: &App, owner: &Owner, about: WorkflowHead, n_steps: usize, head:
         job_type: own.job_type,
         items: own.items,
         retry: own.retry,
-        conducts: own.conducts,
+        workflow_head: own.workflow_head,
         queue: own.queue,
         ..head
     };
@@ -136,8 +134,8 @@ async fn definition(
     head: &Head,
 ) -> Result<StepDefinition, ApiError> {
     let submission = from_envelope(app, owner, job, head.clone())?;
-    let sent = Sent { key: None, bytes: 0, private: PrivateTargets::Deny };
-    let checked = submission.check(app, &TERMS, sent, Violations::default()).await?;
+    let context = SubmissionContext { key: None, bytes: 0, private: PrivateTargets::Deny };
+    let checked = submission.check(app, &TERMS, context, Violations::default()).await?;
     let NewJob { head, input, .. } = checked.into_job(app, None);
     Ok(StepDefinition { head, input })
 }

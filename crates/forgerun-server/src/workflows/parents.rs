@@ -14,7 +14,8 @@ use crate::app::App;
 use crate::edge::ApiError;
 use crate::limits::PARENT_RESULTS_BYTES_MAX;
 
-/// For each of these jobs what it is handed by the steps that it waited for; `None` for a job that is no step.
+/// For each of these jobs what it is handed by the steps that it waited for; `None` for a job that
+/// is no step.
 pub async fn parents_of(app: &App, jobs: &[&Job]) -> Result<Vec<Option<ParentResults>>, ApiError> {
     let mut workflows: BTreeMap<JobId, Option<Workflow>> = BTreeMap::new();
     let mut found = Vec::with_capacity(jobs.len());

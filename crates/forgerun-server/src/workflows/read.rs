@@ -19,7 +19,7 @@ use crate::limits::PAGES_SCANNED_MAX;
 
 /// Whether a job is the own job of a workflow.
 pub fn is_workflow(job: &Job) -> bool {
-    job.head.conducts.is_some()
+    job.head.workflow_head.is_some()
 }
 
 /// The workflow whose own job this is; `None` if its record is gone or cannot be read.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forgerun_core::command::{
-    Cancel, DeliveryCommand, NewJob, Owned, OwnedWebhook, SendResult, Settle, Submit, Take, WebhookCommand,
+    Cancel, DeliveryClaim, DeliveryCommand, NewJob, Owned, OwnedWebhook, SendResult, Settle, Submit,
+    WebhookCommand,
 };
 use forgerun_core::delivery::DeliveryAttempt;
 use forgerun_core::id::{ClientId, JobId, WebhookId};
@@ -47,10 +48,10 @@ async fn cancelled_jobs(store: &dyn Store, n: u128, now: Time, retention: Durati
         })
     };
     let commands = std::iter::once(Command::Submit(submit)).chain(jobs.iter().map(cancel)).collect();
-    tell(store, now, commands).await;
+    apply(store, now, commands).await;
 }
 
-async fn tell(store: &dyn Store, now: Time, commands: Vec<Command>) -> Vec<Answer> {
+async fn apply(store: &dyn Store, now: Time, commands: Vec<Command>) -> Vec<Answer> {
     let batch = forgerun_core::Batch { now, seed: 1, commands };
     let wants = wants(&batch);
     let decide = Box::new(move |rows| decide(&batch, rows, &Outcomes::default()));
@@ -109,9 +110,10 @@ async fn delivery(store: &dyn Store, now: Time) {
         n_notices: 0,
     };
     let test = WebhookCommand::Test(OwnedWebhook::new(id, webhook.client));
-    tell(store, now, vec![Command::Webhook(WebhookCommand::Register(webhook)), Command::Webhook(test)]).await;
-    let take = Take { limit: 1, lease: Duration::from_secs(1), closed: BTreeMap::new() };
-    let mut answers = tell(store, now, vec![Command::Delivery(DeliveryCommand::Take(take))]).await;
+    apply(store, now, vec![Command::Webhook(WebhookCommand::Register(webhook)), Command::Webhook(test)])
+        .await;
+    let take = DeliveryClaim { limit: 1, lease: Duration::from_secs(1), closed: BTreeMap::new() };
+    let mut answers = apply(store, now, vec![Command::Delivery(DeliveryCommand::Take(take))]).await;
     let Some(Answer::Taken(taken)) = answers.pop() else { panic!("not taken") };
     let settle = Settle {
         delivery: taken.deliveries[0].id,
@@ -127,7 +129,7 @@ async fn delivery(store: &dyn Store, now: Time) {
         policy: DeliveryOptions::default().policy,
         health_of: None,
     };
-    tell(store, now, vec![Command::Delivery(DeliveryCommand::Settle(settle.into()))]).await;
+    apply(store, now, vec![Command::Delivery(DeliveryCommand::Settle(settle.into()))]).await;
 }
 
 #[tokio::test]

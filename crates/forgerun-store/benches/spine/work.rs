@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgerun_core::command::{Claim, Held, Holder, NewJob, Submit, Succeed, WorkerKind};
+use forgerun_core::command::{Claim, HeldJob, LeaseProof, NewJob, Submit, Succeed, WorkerKind};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::item::ItemEnd;
 use forgerun_core::job::{Head, Input, Job, Name};
@@ -86,7 +86,7 @@ impl Work {
             other => panic!("not claimed: {other:?}"),
         });
         let succeed = |job: &Job| {
-            let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+            let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
             Command::Succeed(Succeed { held, output: None })
         };
         let commands = jobs.map(succeed).collect();

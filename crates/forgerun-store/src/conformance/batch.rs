@@ -188,9 +188,9 @@ pub async fn batches_over_the_same_jobs_do_not_block_each_other_for_ever(fixture
 }
 
 fn hold_alive(job: JobId) -> Command {
-    use forgerun_core::command::{Extend, Held, Holder};
+    use forgerun_core::command::{Extend, HeldJob, LeaseProof};
     Command::Extend(Extend {
-        held: Held { job, holder: Holder::Anyone, client: None },
+        held: HeldJob { job, proof: LeaseProof::Anyone, client: None },
         lease: None,
         note: None,
     })

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use forgerun_core::command::{
-    Answer, Command, DeliveryCommand, OwnedWebhook, SendResult, Settle, SigningCommand, Take, Taken,
-    WebhookChange, WebhookCommand,
+    Answer, ClaimedDeliveries, Command, DeliveryClaim, DeliveryCommand, OwnedWebhook, SendResult, Settle,
+    SigningCommand, WebhookChange, WebhookCommand,
 };
 use forgerun_core::delivery::{Delivery, DeliveryAttempt, DeliveryFailure, DeliveryPolicy, Endpoint};
 use forgerun_core::history::EventName;
@@ -55,7 +55,11 @@ pub(super) fn delete(webhook: &Webhook) -> Command {
 }
 
 pub(super) fn courier(limit: usize) -> Command {
-    Command::Delivery(DeliveryCommand::Take(Take { limit, lease: secs(30), closed: BTreeMap::new() }))
+    Command::Delivery(DeliveryCommand::Take(DeliveryClaim {
+        limit,
+        lease: secs(30),
+        closed: BTreeMap::new(),
+    }))
 }
 
 pub(super) fn settle(delivery: &Delivery, sent: SendResult) -> Command {
@@ -104,7 +108,7 @@ pub(super) fn ensure_key(n: u8) -> Command {
 
 /// What a courier got.
 #[track_caller]
-pub(super) fn taken(answer: Answer) -> Taken {
+pub(super) fn taken(answer: Answer) -> ClaimedDeliveries {
     match answer {
         Answer::Taken(taken) => taken,
         other => panic!("not taken: {other:?}"),

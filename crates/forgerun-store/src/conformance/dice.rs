@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Answer, Claim, Command, Conclude, Extend, Fail, Held, Holder, NewJob, Note, Output, Owned, Retry, Submit,
-    Succeed, WorkError, WorkerKind,
+    Answer, Claim, Command, Conclude, Extend, Fail, HeldJob, LeaseProof, NewJob, Note, Output, Owned, Retry,
+    Submit, Succeed, WorkError, WorkerKind,
 };
 use forgerun_core::delivery::Delivery;
 use forgerun_core::item::{ItemEnd, ItemError, Items};
-use forgerun_core::job::{Conflict, Head, Input, Job, Keep, Limit, Rate};
+use forgerun_core::job::{Conflict, Head, Input, Job, Limit, Rate, ResultRetention};
 use forgerun_core::random::SplitMix64;
 use forgerun_core::retry::RetryVerdict;
 use forgerun_core::rows::Changes;
@@ -161,17 +161,17 @@ impl Commands {
         Owned { job: id(self.recent(dice)), client }
     }
 
-    fn held(&self, dice: &mut Dice) -> Held {
+    fn held(&self, dice: &mut Dice) -> HeldJob {
         if self.given.is_empty() || dice.one_in(8) {
-            return Held { job: id(self.recent(dice)), holder: Holder::Anyone, client: None };
+            return HeldJob { job: id(self.recent(dice)), proof: LeaseProof::Anyone, client: None };
         }
         let given = &self.given[dice.below(self.given.len() as u64) as usize];
-        let holder = match dice.below(6) {
-            0 => Holder::Worker(name(dice.pick(&WORKERS))),
-            1 => Holder::Anyone,
-            _ => Holder::Token(given.fence),
+        let proof = match dice.below(6) {
+            0 => LeaseProof::Worker(name(dice.pick(&WORKERS))),
+            1 => LeaseProof::Anyone,
+            _ => LeaseProof::Token(given.fence),
         };
-        Held { job: given.id, holder, client: None }
+        HeldJob { job: given.id, proof, client: None }
     }
 
     fn extend(&self, dice: &mut Dice) -> Command {
@@ -195,7 +195,8 @@ fn draw_moments(dice: &mut Dice, now: Time, head: &mut Head) {
     head.timeout = dice.one_in(4).then_some(timeout);
     head.retention = dice.one_in(2).then_some(kept);
     let day = Duration::from_secs(24 * 3600);
-    head.keep = dice.one_in(2).then_some(Keep { small: kept, medium: kept / 2, large: day });
+    head.result_retention =
+        dice.one_in(2).then_some(ResultRetention { small: kept, medium: kept / 2, large: day });
     head.hold = dice.one_in(10);
 }
 

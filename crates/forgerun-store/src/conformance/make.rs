@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Cancel, Claim, Command, Conclude, Extend, Fail, Held, Holder, Idempotency, NewJob, Note, Output, Owned,
-    QueueChange, QueueCommand, Retry, Submit, Succeed, WorkError, WorkerKind,
+    Cancel, Claim, Command, Conclude, Extend, Fail, HeldJob, Idempotency, LeaseProof, NewJob, Note, Output,
+    Owned, QueueChange, QueueCommand, Retry, Submit, Succeed, WorkError, WorkerKind,
 };
 use forgerun_core::id::{ClientId, ExecutionId, JobId};
 use forgerun_core::item::ItemEnd;
@@ -149,8 +149,8 @@ pub(super) fn take(queues: &[&str], limit: usize) -> Command {
 }
 
 /// The holder of the newest claim of this job.
-pub(super) fn held(job: &Job) -> Held {
-    Held { job: job.id, holder: Holder::Token(job.fence), client: None }
+pub(super) fn held(job: &Job) -> HeldJob {
+    HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None }
 }
 
 /// Job `n`, asked for by the operator.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use forgerun_core::command::{Answer, Blob, Command, Content, Extend, Output, Succeed, Upload};
 use forgerun_core::id::BlobId;
-use forgerun_core::job::{Job, Keep};
+use forgerun_core::job::{Job, ResultRetention};
 use forgerun_core::state::State;
 use forgerun_core::time::Time;
 
@@ -69,8 +69,8 @@ fn succeed(job: &Job, output: Output) -> Command {
 
 /// A job in hand whose results are kept for a hundred seconds.
 async fn in_hand(store: &Arc<dyn Store>, n: u64) -> Job {
-    let keep = Keep { small: secs(100), medium: secs(100), large: secs(100) };
-    accepted(ask(store, START, submit(job_with(n, "q", |head| head.keep = Some(keep)))).await);
+    let keep = ResultRetention { small: secs(100), medium: secs(100), large: secs(100) };
+    accepted(ask(store, START, submit(job_with(n, "q", |head| head.result_retention = Some(keep)))).await);
     the_one(ask(store, START, take(&["q"], 1)).await)
 }
 

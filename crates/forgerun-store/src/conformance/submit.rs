@@ -7,7 +7,7 @@ use forgerun_core::command::{Answer, Command, NewJob, Refusal, Submit};
 use forgerun_core::history::EventKind;
 use forgerun_core::id::ExecutionId;
 use forgerun_core::job::{
-    Conflict, Dialect, Head, Input, Job, JobForm, Keep, Lane, Limit, Rate, WorkflowStep,
+    Conflict, Dialect, Head, Input, Job, JobForm, Lane, Limit, Rate, ResultRetention, WorkflowStep,
 };
 use forgerun_core::limits;
 use forgerun_core::retry::{Exhaustion, Jitter, Mode, RetryPolicy, Strategy};
@@ -98,7 +98,7 @@ fn full_head() -> Head {
         workflow: Some(WorkflowStep { workflow: id(99), index: 3 }),
         retention: Some(secs(86_400)),
         operation: Some("reports/generate".into()),
-        keep: Some(Keep { small: secs(3), medium: secs(2), large: secs(0) }),
+        result_retention: Some(ResultRetention { small: secs(3), medium: secs(2), large: secs(0) }),
         ..Head::new(client(42), name("q"), START)
     }
 }

@@ -9,12 +9,12 @@ use forgerun_core::{Changes, Rows};
 use crate::Error;
 
 #[derive(Default)]
-pub(super) struct Aside {
+pub(super) struct SetAsideRows {
     rows: BTreeMap<RowId, SetAside>,
     damaged: BTreeSet<RowId>,
 }
 
-impl Aside {
+impl SetAsideRows {
     pub(super) fn damage(&mut self, row: RowId) {
         self.damaged.insert(row);
     }

@@ -54,7 +54,7 @@ impl BlobTable {
     }
 
     /// No result names it any more.
-    pub(super) fn let_go(&self, blob: Option<BlobId>, now: Time) {
+    pub(super) fn release(&self, blob: Option<BlobId>, now: Time) {
         let mut entries = self.entries();
         if let Some(entry) = blob.and_then(|blob| entries.get_mut(&blob)) {
             entry.loose_at = Some(now);

@@ -9,7 +9,7 @@ use forgerun_core::time::Time;
 use forgerun_core::webhook::{SigningKey, Webhook};
 use forgerun_core::{Changes, Rows, Wants, related};
 
-use super::aside::Aside;
+use super::aside::SetAsideRows;
 use crate::{DeliveriesOf, DeliveryFilter, Error, Fault, ListPage};
 
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub(super) struct DeliveryTables {
 
 impl DeliveryTables {
     /// What is wanted and its related rows, once the jobs are loaded.
-    pub(super) fn load(&self, wants: &Wants, aside: &Aside, rows: &mut Rows) -> Result<(), Error> {
+    pub(super) fn load(&self, wants: &Wants, aside: &SetAsideRows, rows: &mut Rows) -> Result<(), Error> {
         wants.deliveries.iter().try_for_each(|id| aside.check(RowId::Delivery(*id)))?;
         let mut ids: BTreeSet<DeliveryId> = wants.deliveries.clone();
         let mut webhooks: BTreeSet<WebhookId> = wants.webhooks.clone();
@@ -175,7 +175,11 @@ impl DeliveryTables {
         self.deliveries.get(&id).cloned()
     }
 
-    pub(super) fn list(&self, filter: &DeliveryFilter, aside: &Aside) -> ListPage<Delivery, DeliveryId> {
+    pub(super) fn list(
+        &self,
+        filter: &DeliveryFilter,
+        aside: &SetAsideRows,
+    ) -> ListPage<Delivery, DeliveryId> {
         let ids = match filter.of {
             DeliveriesOf::Webhook(webhook) => self.to.get(&webhook),
             DeliveriesOf::Job(job) => self.of_job.get(&job),

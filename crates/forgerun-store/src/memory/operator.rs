@@ -38,7 +38,9 @@ impl Tables {
                 let keys = self.api_keys.values().filter(|key| key.client == client);
                 Page::ApiKeys(keys.cloned().collect())
             }
-            OperatorQuery::Webhooks { after, limit } => Page::Webhooks(self.post.all_webhooks(after, limit)),
+            OperatorQuery::Webhooks { after, limit } => {
+                Page::Webhooks(self.delivery_tables.all_webhooks(after, limit))
+            }
             OperatorQuery::FailedJobs { failure, after, limit } => {
                 let ids: BTreeSet<JobId> = self.failed(failure).filter(|id| Some(*id) > after).collect();
                 Page::Jobs(ids.iter().take(limit).filter_map(|id| self.readable(id)).cloned().collect())

@@ -28,7 +28,7 @@ pub(super) const LIST: &str = "SELECT kind, id, at, reason FROM set_aside ORDER 
 
 /// What a batch sets aside and restores, as columns.
 #[derive(Default)]
-pub(super) struct Aside<'a> {
+pub(super) struct SetAsideColumns<'a> {
     kinds: Vec<i16>,
     ids: Vec<Uuid>,
     at: Vec<i64>,
@@ -39,9 +39,9 @@ pub(super) struct Aside<'a> {
     gone_ids: Vec<Uuid>,
 }
 
-impl<'a> Aside<'a> {
-    pub(super) fn new(changes: &'a Changes) -> Aside<'a> {
-        let mut columns = Aside::default();
+impl<'a> SetAsideColumns<'a> {
+    pub(super) fn new(changes: &'a Changes) -> SetAsideColumns<'a> {
+        let mut columns = SetAsideColumns::default();
         for SetAside { row, at, reason } in &changes.set_aside {
             columns.kinds.push(i16::from(row.kind()));
             columns.ids.push((*row).into());

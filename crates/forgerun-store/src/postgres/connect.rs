@@ -83,8 +83,8 @@ impl Address {
     /// Reads a `postgres://` URL or a list of `key=value`.
     pub(super) fn parse(url: &str) -> Result<Address, Error> {
         let bad = |why| Error::new(Fault::Unavailable, format!("bad database URL: {why}"));
-        let (config, wishes) = parsed(url).map_err(bad)?;
-        Ok(Address { config, tls: wishes.connector()? })
+        let (config, tls_settings) = parsed(url).map_err(bad)?;
+        Ok(Address { config, tls: tls_settings.connector()? })
     }
 
     /// Which servers, as an operator knows them: `db.example:5432`, or the folder of a socket. Never a name or a password.
@@ -107,9 +107,9 @@ impl Address {
 
 /// What a URL says, without looking at any file it names, or what is wrong with it.
 pub(super) fn parsed(url: &str) -> Result<(Config, TlsSettings), String> {
-    let wishes = TlsSettings::of(url)?;
+    let tls_settings = TlsSettings::of(url)?;
     // The driver says only below the surface which parameter it is.
-    let mut config = Config::from_str(&wishes.url)
+    let mut config = Config::from_str(&tls_settings.url)
         .map_err(|error| error.source().map_or_else(|| error.to_string(), ToString::to_string))?;
     if config.get_application_name().is_none() {
         config.application_name("forgerun");
@@ -130,7 +130,7 @@ pub(super) fn parsed(url: &str) -> Result<(Config, TlsSettings), String> {
     if config.get_tcp_user_timeout().is_none() {
         config.tcp_user_timeout(UNACKNOWLEDGED_MAX);
     }
-    Ok((config, wishes))
+    Ok((config, tls_settings))
 }
 
 /// A connection without settings or statements. The task that moves its bytes ends with the client.

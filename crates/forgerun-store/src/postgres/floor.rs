@@ -55,7 +55,7 @@ pub struct PostgresFloor {
 }
 
 enum FloorWrite {
-    Keep { id: JobId, body: Bytes, told: oneshot::Sender<()> },
+    Insert { id: JobId, body: Bytes, told: oneshot::Sender<()> },
     End(JobId),
 }
 
@@ -80,9 +80,9 @@ impl PostgresFloor {
     }
 
     /// Returns when the job is on the disk.
-    pub async fn keep(&self, id: JobId, body: Bytes) -> Result<(), Error> {
+    pub async fn write_job(&self, id: JobId, body: Bytes) -> Result<(), Error> {
         let (told, hears) = oneshot::channel();
-        self.queue.send(FloorWrite::Keep { id, body, told }).await.map_err(|_| gone())?;
+        self.queue.send(FloorWrite::Insert { id, body, told }).await.map_err(|_| gone())?;
         hears.await.map_err(|_| gone())
     }
 
@@ -143,7 +143,7 @@ impl FloorWriter {
         let mut ended: Vec<Uuid> = Vec::new();
         for write in batch {
             match write {
-                FloorWrite::Keep { id, body, told } => {
+                FloorWrite::Insert { id, body, told } => {
                     ids.push(id.into());
                     bodies.push(body);
                     tell.push(told);
@@ -186,13 +186,13 @@ mod tests {
         let url = Cluster::shared().database().await;
         let floor = PostgresFloor::make(&url).await.unwrap();
         for n in 0..3 {
-            floor.keep(JobId::v7(1, n), Bytes::from_static(b"{}")).await.unwrap();
+            floor.write_job(JobId::v7(1, n), Bytes::from_static(b"{}")).await.unwrap();
         }
         assert_eq!(floor.find(JobId::v7(1, 2)).await.unwrap().as_deref(), Some(&b"{}"[..]));
         assert_eq!(floor.find(JobId::v7(1, 3)).await.unwrap(), None);
         floor.end(JobId::v7(1, 2)).await.unwrap();
         for n in 3.. {
-            floor.keep(JobId::v7(1, n), Bytes::from_static(b"{}")).await.unwrap();
+            floor.write_job(JobId::v7(1, n), Bytes::from_static(b"{}")).await.unwrap();
             if floor.n_ended() == 1 {
                 break;
             }

@@ -21,7 +21,7 @@ const FRONTS_MAX: usize = 256;
 
 /// Fronts that were just read, or are being read.
 #[derive(Default)]
-pub(super) struct Fronts(Mutex<HashMap<Shelf, RecentFront>>);
+pub(super) struct FrontCache(Mutex<HashMap<Shelf, RecentFront>>);
 
 struct RecentFront {
     asked_at: Instant,
@@ -30,7 +30,7 @@ struct RecentFront {
     front: Arc<OnceCell<ShelfFront>>,
 }
 
-impl Fronts {
+impl FrontCache {
     /// The front of a shelf, so deep, to be filled where nobody has yet.
     #[expect(clippy::disallowed_methods, reason = "how long a copy is kept decides no rule")]
     pub(super) fn of(&self, shelf: &Shelf, depth: usize) -> Arc<OnceCell<ShelfFront>> {

@@ -68,7 +68,7 @@ use crate::{
     Swept, Wakeup,
 };
 use connect::Address;
-use fronts::Fronts;
+use fronts::FrontCache;
 use listen::Listener;
 use lookups::Lookups;
 use plain_queues::PlainQueues;
@@ -130,7 +130,7 @@ pub struct Postgres {
     readers: Arc<Pool>,
     jobs: Lookups<JobId, Arc<Job>>,
     results: Lookups<ExecutionId, Box<StoredResult>>,
-    fronts: Arc<Fronts>,
+    front_cache: Arc<FrontCache>,
     plain: Arc<PlainQueues>,
     /// The part of the object store that belongs to this database.
     objects: Option<Arc<dyn ObjectPlace>>,
@@ -181,7 +181,7 @@ impl Postgres {
         let (writers, readers) = (Arc::new(writers), Arc::new(readers));
         let jobs = Lookups::start(readers.clone(), options.clone(), &read::JOBS);
         let results = Lookups::start(readers.clone(), options.clone(), &read::RESULTS);
-        let fronts = Arc::default();
+        let front_cache = Arc::default();
         let objects = match &options.objects {
             Some(objects) => Some(objects.below(read::store_id(&readers, &options).await?)),
             None => None,
@@ -193,7 +193,7 @@ impl Postgres {
             readers,
             jobs,
             results,
-            fronts,
+            front_cache,
             plain: Arc::default(),
             objects,
             news,
@@ -219,10 +219,10 @@ impl Store for Postgres {
                 wants,
                 decide,
             );
-            let fronts = self.fronts.clone();
+            let front_cache = self.front_cache.clone();
             let batch = async move {
                 let changes = batch.await;
-                fronts.forget();
+                front_cache.forget();
                 changes
             };
             let lost = |error| Err(Error::new(Fault::Unknown, error));

@@ -132,7 +132,7 @@ pub(super) async fn submit(
     }
     let mut pipeline = Pipeline::new(connection);
     writes.push_submit(&columns, &mut pipeline);
-    let written = stage.commit(pipeline, 0).await.map_err(|setback| setback.of(&changes, wants))?;
+    let written = stage.commit(pipeline, 0).await.map_err(|failed_try| failed_try.of(&changes, wants))?;
     drop(writes);
     if written.is_empty() {
         plain.forget(wants);

@@ -53,7 +53,7 @@ pub(super) async fn read(store: &Postgres, query: Query) -> Result<Page, Error> 
         Query::Job(id) => store.jobs.find(id).await.map(Page::Job),
         Query::Result(execution) => store.results.find(execution).await.map(Page::Result),
         Query::Ahead { shelf, order, limit } => {
-            let front = store.fronts.of(&shelf, limit);
+            let front = store.front_cache.of(&shelf, limit);
             let front = front.get_or_try_init(|| read_front(store, &shelf, limit)).await?;
             Ok(Page::Ahead(front.ahead(order)))
         }

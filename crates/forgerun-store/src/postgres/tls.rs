@@ -216,8 +216,9 @@ mod tests {
         let empty = folder.path().join("empty.pem");
         std::fs::write(&empty, "").unwrap();
         for path in [folder.path().join("missing.pem"), empty] {
-            let wishes = TlsSettings::of(&format!("postgres://h/d?sslrootcert={}", path.display())).unwrap();
-            let error = wishes.connector().err().unwrap();
+            let tls_settings =
+                TlsSettings::of(&format!("postgres://h/d?sslrootcert={}", path.display())).unwrap();
+            let error = tls_settings.connector().err().unwrap();
             assert!(error.to_string().contains(&*path.to_string_lossy()), "{error}");
         }
     }

@@ -206,23 +206,23 @@ pub(super) async fn transact(
             }
             attempt(connection, &stage, &wants, &mut earlier, &plain, &mut decide).await
         };
-        let setback = match tried.await {
+        let failed_try = match tried.await {
             Ok(changes) => {
                 pooled.give_back();
                 return Ok(changes);
             }
-            Err(setback) => setback,
+            Err(failed_try) => failed_try,
         };
-        let usable = clean_up(&pooled, setback.after, &options).await;
-        let again = usable && stage.may_retry && setback.again != RetryReason::No;
-        if !again || (setback.again == RetryReason::JobExists && job_existed) {
+        let usable = clean_up(&pooled, failed_try.after, &options).await;
+        let again = usable && stage.may_retry && failed_try.again != RetryReason::No;
+        if !again || (failed_try.again == RetryReason::JobExists && job_existed) {
             give_back_if(pooled, usable);
-            return Err(setback.error);
+            return Err(failed_try.error);
         }
-        job_existed = setback.again == RetryReason::JobExists;
-        tracing::debug!(error = %setback.error, tries = n, "lost a race; deciding again");
+        job_existed = failed_try.again == RetryReason::JobExists;
+        tracing::debug!(error = %failed_try.error, tries = n, "lost a race; deciding again");
         // Each time more rows are asked for there are fewer that can be asked for: that ends by itself.
-        n += usize::from(setback.again != RetryReason::More);
+        n += usize::from(failed_try.again != RetryReason::More);
     }
 }
 
@@ -282,7 +282,7 @@ async fn attempt(
     }
     let mut pipeline = Pipeline::new(connection);
     let n_writes = writes.push(&mut pipeline);
-    stage.commit(pipeline, n_writes).await.map_err(|setback| setback.of(&changes, wants))?;
+    stage.commit(pipeline, n_writes).await.map_err(|failed_try| failed_try.of(&changes, wants))?;
     drop(writes);
     Ok(changes)
 }
@@ -323,8 +323,8 @@ mod tests {
         pipeline.push_answer(ready(Err(failed)));
         pipeline.push(Sql::Commit, []);
         let stage = StatementRunner { options: &options, may_retry: true };
-        let setback = stage.commit(pipeline, 1).await.expect_err("a statement failed");
-        assert!(setback.after == ConnectionState::Open);
+        let failed_try = stage.commit(pipeline, 1).await.expect_err("a statement failed");
+        assert!(failed_try.after == ConnectionState::Open);
     }
 
     #[tokio::test]
@@ -343,8 +343,8 @@ mod tests {
         for (error, fault) in ends {
             let mut pipeline = Pipeline::new(&connection);
             pipeline.push_answer(ready(Err(error)));
-            let setback = stage.commit(pipeline, 0).await.expect_err("it failed");
-            assert_eq!(setback.error.fault, fault);
+            let failed_try = stage.commit(pipeline, 0).await.expect_err("it failed");
+            assert_eq!(failed_try.error.fault, fault);
         }
     }
 }

@@ -13,7 +13,7 @@ use forgerun_core::rows::{Forgotten, LimitRow};
 use forgerun_core::time::Time;
 use tokio_postgres::types::ToSql;
 
-use super::aside::Aside;
+use super::aside::SetAsideColumns;
 use super::columns::{Clients, EndedColumns, HeldBlobs, InsertedColumns, UpdatedColumns};
 use super::connect::Connection;
 use super::deliveries::WebhookColumns;
@@ -37,7 +37,7 @@ pub(super) struct Writes<'a> {
     records: RecordColumns<'a>,
     clients: Clients<'a>,
     posted: WebhookColumns<'a>,
-    aside: Aside<'a>,
+    aside: SetAsideColumns<'a>,
     conclusion: ConclusionColumns<'a>,
     notice: Option<String>,
 }
@@ -59,7 +59,7 @@ impl<'a> Writes<'a> {
             records: RecordColumns::new(&changes.records),
             clients: Clients::new(changes),
             posted: WebhookColumns::new(changes),
-            aside: Aside::new(changes),
+            aside: SetAsideColumns::new(changes),
             conclusion: ConclusionColumns::new(changes, at, slot),
             notice: news.then(|| listen::payload(node, to_deliver, changes.wake_all, &changes.woken)),
         }

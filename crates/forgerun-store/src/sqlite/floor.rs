@@ -38,19 +38,19 @@ const END_JOB: &str = "UPDATE jobs SET state = 4 WHERE id = ?1";
 const INSERT_END: &str = "INSERT INTO ends (job, outcome, result) VALUES (?1, ?2, ?3)";
 
 /// A file that jobs are only written to.
-pub struct Floor {
+pub struct SqliteFloor {
     queue: mpsc::Sender<SqliteFloorWrite>,
     n_ended: Arc<AtomicU64>,
 }
 
 enum SqliteFloorWrite {
-    Keep { id: JobId, body: Bytes, told: oneshot::Sender<()> },
+    Insert { id: JobId, body: Bytes, told: oneshot::Sender<()> },
     End(JobId),
 }
 
-impl Floor {
+impl SqliteFloor {
     /// Makes the file, which must not exist.
-    pub fn make(path: &Path) -> Result<Floor, Error> {
+    pub fn make(path: &Path) -> Result<SqliteFloor, Error> {
         let db = Connection::open(path)?;
         db.execute_batch(SCHEMA)?;
         let (queue, writes) = mpsc::channel(BATCH_MAX);
@@ -63,13 +63,13 @@ impl Floor {
         };
         let thread = thread::Builder::new().name("forge-floor".into()).spawn(run);
         thread.map_err(|error| Error::new(Fault::Unavailable, error))?;
-        Ok(Floor { queue, n_ended })
+        Ok(SqliteFloor { queue, n_ended })
     }
 
     /// Returns when the job is on the disk.
-    pub async fn keep(&self, id: JobId, body: Bytes) -> Result<(), Error> {
+    pub async fn write_job(&self, id: JobId, body: Bytes) -> Result<(), Error> {
         let (told, hears) = oneshot::channel();
-        self.queue.send(SqliteFloorWrite::Keep { id, body, told }).await.map_err(|_| gone())?;
+        self.queue.send(SqliteFloorWrite::Insert { id, body, told }).await.map_err(|_| gone())?;
         hears.await.map_err(|_| gone())
     }
 
@@ -105,7 +105,7 @@ fn write(
         db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         for write in &batch {
             match write {
-                SqliteFloorWrite::Keep { id, body, .. } => {
+                SqliteFloorWrite::Insert { id, body, .. } => {
                     db.prepare_cached(INSERT_JOB)?.execute(params![id.to_bytes(), &body[..]])?;
                     for name in ["job_created", "job_queued"] {
                         db.prepare_cached(INSERT_EVENT)?.execute(params![id.to_bytes(), name])?;
@@ -121,7 +121,7 @@ fn write(
         db.prepare_cached("COMMIT")?.execute([])?;
         for write in batch.drain(..) {
             match write {
-                SqliteFloorWrite::Keep { told, .. } => {
+                SqliteFloorWrite::Insert { told, .. } => {
                     // Whoever has gone meanwhile is not told.
                     let _ = told.send(());
                 }
@@ -142,9 +142,9 @@ mod tests {
     async fn what_was_kept_is_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("floor.db");
-        let floor = Floor::make(&path).unwrap();
+        let floor = SqliteFloor::make(&path).unwrap();
         for n in 0..3 {
-            floor.keep(JobId::v7(1, n), Bytes::from_static(b"{}")).await.unwrap();
+            floor.write_job(JobId::v7(1, n), Bytes::from_static(b"{}")).await.unwrap();
         }
         let count = |table: &str| {
             let sql = format!("SELECT count(*) FROM {table}");
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!((count("jobs"), count("events"), count("ends")), (3, 6, 0));
         floor.end(JobId::v7(1, 1)).await.unwrap();
         // What is kept after it is written after it.
-        floor.keep(JobId::v7(1, 3), Bytes::from_static(b"{}")).await.unwrap();
+        floor.write_job(JobId::v7(1, 3), Bytes::from_static(b"{}")).await.unwrap();
         assert_eq!((count("jobs WHERE state = 4"), count("events"), count("ends")), (1, 9, 1));
         assert_eq!(floor.n_ended(), 1);
     }

@@ -61,7 +61,7 @@ use threads::Threads;
 use writer::{Chore, SqliteWriter, SweepBatch};
 
 pub use connect::Options;
-pub use floor::Floor;
+pub use floor::SqliteFloor;
 
 /// Wake-ups kept for a listener that is late; one that is later still is told that it missed some.
 const WAKEUPS_MAX: usize = 1024;

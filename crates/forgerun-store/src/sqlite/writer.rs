@@ -137,7 +137,7 @@ impl SqliteWriter {
                 changes = decided(&mut decide, Rows { more: more.clone(), ..loaded.rows })?;
             }
             if changes.is_empty() {
-                leave(db)?;
+                finish_empty(db)?;
             } else {
                 let n_before = db.total_changes();
                 write::write(db, &changes, &mut numbers)?;
@@ -153,7 +153,7 @@ impl SqliteWriter {
 
     /// Looks whether another process has written, and says so to those who wait.
     pub(super) fn look(&mut self) {
-        if let Err(error) = self.transaction(|db, _| leave(db)) {
+        if let Err(error) = self.transaction(|db, _| finish_empty(db)) {
             tracing::debug!(%error, "could not look for commits of other processes");
         }
     }
@@ -220,7 +220,7 @@ fn commit(db: &Connection) -> Result<(), Error> {
 }
 
 /// Ends a transaction that wrote nothing: there is nothing to wait for.
-fn leave(db: &Connection) -> Result<(), Error> {
+fn finish_empty(db: &Connection) -> Result<(), Error> {
     db.prepare_cached(ROLLBACK)?.execute([])?;
     Ok(())
 }

@@ -112,7 +112,7 @@ pub fn job_type(job: &Job) -> &str {
 /// The workflow that a job is a step of, or that it is.
 fn workflow(job: &Job) -> Option<JobId> {
     let of_step = job.head.workflow.as_ref().map(|step| step.workflow);
-    of_step.or(job.head.conducts.as_ref().map(|_| job.id))
+    of_step.or(job.head.workflow_head.as_ref().map(|_| job.id))
 }
 
 /// Whether a job ended with this code: that of any dialect, or the worker's own.

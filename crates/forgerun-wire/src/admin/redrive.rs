@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::rate::read_rate;
 use crate::body::{self, violation};
-use crate::problem::{Refused, Violation};
+use crate::problem::{RefusedRequest, Violation};
 
 /// The members of a request, in the order of the documentation.
 pub const REDRIVE_MEMBERS: &[&str] = &["dry_run", "limit", "rate_per_s", "max_failures"];
@@ -26,7 +26,7 @@ pub struct RedriveRequest {
 }
 
 /// Reads the body of a redrive; nothing is needed.
-pub fn read_redrive(bytes: &[u8]) -> Result<RedriveRequest, Box<Refused>> {
+pub fn read_redrive(bytes: &[u8]) -> Result<RedriveRequest, Box<RefusedRequest>> {
     let members = if bytes.is_empty() { Map::new() } else { body::object(bytes)? };
     let mut wrong: Vec<Violation> = Vec::new();
     let dry_run = match members.get("dry_run") {

@@ -9,7 +9,7 @@ use super::submit::{SubmitRequest, bad_job_type, read_submit, refused};
 use crate::body::{self, violation};
 use crate::item::{ItemMembers, both_wrong, take_items};
 use crate::members::UnknownMembers;
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 
 /// The members of a batch: those of a submission, and the items.
 pub const BATCH_MEMBERS: &[&str] = &[
@@ -58,7 +58,10 @@ const MANY_TYPES: &str = "batch";
 
 /// Reads a body: what holds for the whole, and the items. `type` may be left out and is EXECUTE then; `work_kind` and `job_type`
 /// are those of items which name none. A batch is simulated or real as a whole.
-pub fn read_batch(bytes: &[u8], unknown: UnknownMembers) -> Result<(SubmitRequest, Vec<Item>), Box<Refused>> {
+pub fn read_batch(
+    bytes: &[u8],
+    unknown: UnknownMembers,
+) -> Result<(SubmitRequest, Vec<Item>), Box<RefusedRequest>> {
     let mut members = body::object(bytes)?;
     let items = take_items(&mut members, OF_ITEM, unknown);
     members.entry("type").or_insert_with(|| Value::from("EXECUTE"));
@@ -143,7 +146,7 @@ mod tests {
     fn all_that_is_wrong_is_named_at_once() {
         let body = br#"{"priority":"x","queue":7,"items":[{"itemId":3},{"work_kind":"NONE"},{"colour":1},{"itemId":""},4]}"#;
         let refused = read_batch(body, UnknownMembers::Refuse).unwrap_err();
-        let pointers: Vec<&str> = refused.violations.iter().map(|wrong| &*wrong.pointer).collect();
+        let pointers: Vec<&str> = refused.violations.iter().map(|violation| &*violation.pointer).collect();
         assert_eq!(
             pointers,
             [

@@ -12,7 +12,6 @@ use crate::{time, words};
 
 /// What was to be told to an endpoint, and what became of it.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the schema of the API document describes each")]
 pub struct DeliveryView {
     pub delivery_id: String,
     pub webhook_id: Option<String>,
@@ -31,7 +30,6 @@ pub struct DeliveryView {
 
 /// What an attempt sends: the same with every one. Headers and body only where one delivery is looked at.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the schema of the API document describes each")]
 pub struct RequestView {
     pub method: &'static str,
     pub url: Option<String>,
@@ -43,7 +41,6 @@ pub struct RequestView {
 
 /// One attempt.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the schema of the API document describes each")]
 pub struct AttemptView {
     pub at: String,
     pub duration_ms: u64,

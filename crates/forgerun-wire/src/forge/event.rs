@@ -1,6 +1,6 @@
 //! Events of jobs and webhooks.
 
-use forgerun_core::history::{Event, EventKind, EventName, Outlook};
+use forgerun_core::history::{Event, EventKind, EventName, RetryStatus};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
 use forgerun_core::state::State;
@@ -54,11 +54,11 @@ impl EventView {
     /// The event of a job, which may be known no more.
     pub fn new(id: JobId, job: Option<&Job>, event: &Event) -> EventView {
         let scenario = job.and_then(|job| job.head.definition);
-        let (states, cause, outlook) = match event.kind {
-            EventKind::Moved { from, to, cause, outlook } => ((from, to), Some(cause), outlook),
+        let (states, cause, retry_status) = match event.kind {
+            EventKind::Moved { from, to, cause, retry_status } => ((from, to), Some(cause), retry_status),
             // Only a running job tells more than its changes of state.
             EventKind::Progress(_) | EventKind::Emitted => {
-                ((Some(State::Running), State::Running), None, Outlook::Open)
+                ((Some(State::Running), State::Running), None, RetryStatus::Open)
             }
         };
         EventView {
@@ -77,8 +77,8 @@ impl EventView {
                 EventKind::Moved { .. } | EventKind::Emitted => None,
             },
             scenario: scenario.map(|definition| definition.work_kind.as_str().into()),
-            will_retry: outlook == Outlook::WillRetry,
-            is_final: outlook == Outlook::Final,
+            will_retry: retry_status == RetryStatus::WillRetry,
+            is_final: retry_status == RetryStatus::Final,
         }
     }
 

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::submit::{SubmitRequest, read_submit};
 use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
-use crate::ojs::members::{Members, Wrong};
-use crate::problem::Refused;
+use crate::ojs::members::{Members, ViolationList};
+use crate::problem::RefusedRequest;
 use crate::schedule::{ScheduleTerms, catch_up_word, overlap_word, read_name, read_terms, skip_word};
 use crate::{time, words};
 
@@ -46,17 +46,17 @@ pub fn read_schedule(
     bytes: &[u8],
     named: bool,
     unknown: UnknownMembers,
-) -> Result<ScheduleRequest, Box<Refused>> {
+) -> Result<ScheduleRequest, Box<RefusedRequest>> {
     let top = Members::of_body(bytes)?;
-    let mut wrong = Wrong::default();
-    let name = if named && !top.has("name") { None } else { read_name(&top, &mut wrong) };
-    let terms = read_terms(&top, &mut wrong);
+    let mut violations = ViolationList::default();
+    let name = if named && !top.has("name") { None } else { read_name(&top, &mut violations) };
+    let terms = read_terms(&top, &mut violations);
     let job = top.get("job").map(|job| job.get().as_bytes());
     if job.is_none() {
         let detail = "is the job to submit at each tick, as in POST /v1/jobs, and required";
-        wrong.add(Kind::MalformedRequest, "job", detail, "required");
+        violations.add(Kind::MalformedRequest, "job", detail, "required");
     }
-    let given = wrong.settle(job)?.to_vec();
+    let given = violations.settle(job)?.to_vec();
     let job = read_submit(&given, unknown).map_err(|refused| within_job(*refused))?;
     let forbidden = match () {
         () if job.form == JobForm::Deferred => Some(("type", "must not be DEFERRED: the schedule says when")),
@@ -73,15 +73,15 @@ pub fn read_schedule(
     };
     match forbidden {
         Some((member, detail)) => {
-            let wrong = violation(&format!("job/{member}"), detail, "forbidden");
-            Err(body::refused(Kind::InvalidArgs, vec![wrong], &[]))
+            let violation = violation(&format!("job/{member}"), detail, "forbidden");
+            Err(body::refused(Kind::InvalidArgs, vec![violation], &[]))
         }
         None => Ok(ScheduleRequest { name, terms, job, given }),
     }
 }
 
 /// A refusal of the job, in the words of the whole.
-fn within_job(mut refused: Refused) -> Box<Refused> {
+fn within_job(mut refused: RefusedRequest) -> Box<RefusedRequest> {
     for violation in &mut refused.violations {
         violation.pointer = violation.pointer.replacen("#/", "#/job/", 1);
     }
@@ -222,7 +222,7 @@ mod tests {
 
     fn read(body: &str) -> Result<ScheduleRequest, (Kind, Vec<String>)> {
         read_schedule(body.as_bytes(), false, UnknownMembers::Refuse).map_err(|refused| {
-            (refused.kind, refused.violations.iter().map(|wrong| wrong.pointer.clone()).collect())
+            (refused.kind, refused.violations.iter().map(|violation| violation.pointer.clone()).collect())
         })
     }
 

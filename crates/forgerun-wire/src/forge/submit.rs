@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
-use crate::problem::{Refused, Violation};
+use crate::problem::{RefusedRequest, Violation};
 use crate::reader::{BodyReader, LooseMembers};
 use crate::{time, words};
 
@@ -57,14 +57,14 @@ pub struct SubmitRequest {
 
 /// Reads a body. Shape errors (JSON, missing, wrong type, no time) are malformed; values that break a rule are validation
 /// errors.
-pub fn read_submit(bytes: &[u8], unknown: UnknownMembers) -> Result<SubmitRequest, Box<Refused>> {
+pub fn read_submit(bytes: &[u8], unknown: UnknownMembers) -> Result<SubmitRequest, Box<RefusedRequest>> {
     let (members, mut reader) = BodyReader::members(bytes, SUBMIT_MEMBERS, unknown, Members::one_by_one)?;
     let request = read(&mut reader, members);
     reader.settle(request, SUBMIT_MEMBERS)
 }
 
 /// A refusal that names everything that is wrong.
-pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<Refused> {
+pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<RefusedRequest> {
     body::refused(kind, violations, SUBMIT_MEMBERS)
 }
 
@@ -144,19 +144,20 @@ fn read(reader: &mut BodyReader, members: Members) -> Option<SubmitRequest> {
     let execution_at = execution_at(reader, members.execution_at.as_deref(), form);
     let is_simulated = members.job_type.is_none();
     let job_type = job_type(reader, members.job_type, members.work_kind.is_some(), form);
-    let work_kind = members.work_kind.and_then(|word| reader.keep(body::work_kind(&word)));
+    let work_kind = members.work_kind.and_then(|word| reader.value_of(body::work_kind(&word)));
     let max_retries =
-        members.max_retries.and_then(|number| reader.keep(body::max_retries("max_retries", number)));
+        members.max_retries.and_then(|number| reader.value_of(body::max_retries("max_retries", number)));
     if max_retries.is_some() && is_simulated {
         let detail = "is for work with a `job_type`; simulated work has `retry_mode`";
         reader.invalid(Kind::InvalidArgs, "max_retries", detail, "forbidden");
     }
-    let timeout = members.timeout.and_then(|text| reader.keep(body::span("timeout", &text)));
-    let deadline = members.deadline.and_then(|text| reader.keep(body::deadline(&text)));
-    let tags = members.tags.and_then(|tags| reader.keep(body::tags(tags)));
-    let unique_key = members.unique_key.and_then(|text| reader.keep(unique_key(text)));
-    let priority = members.priority.and_then(|number| reader.keep(body::priority(number)));
-    let retry_mode = members.retry_mode.and_then(|word| reader.keep(body::retry_mode("retry_mode", &word)));
+    let timeout = members.timeout.and_then(|text| reader.value_of(body::span("timeout", &text)));
+    let deadline = members.deadline.and_then(|text| reader.value_of(body::deadline(&text)));
+    let tags = members.tags.and_then(|tags| reader.value_of(body::tags(tags)));
+    let unique_key = members.unique_key.and_then(|text| reader.value_of(unique_key(text)));
+    let priority = members.priority.and_then(|number| reader.value_of(body::priority(number)));
+    let retry_mode =
+        members.retry_mode.and_then(|word| reader.value_of(body::retry_mode("retry_mode", &word)));
     Some(SubmitRequest {
         form: form?,
         execution_at,

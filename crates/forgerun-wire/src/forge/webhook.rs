@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::body::{self, quoted, violation};
 use crate::hint::nearest;
-use crate::problem::{Refused, Violation};
+use crate::problem::{RefusedRequest, Violation};
 use crate::{time, words};
 
 /// The longest description, in bytes.
@@ -83,16 +83,16 @@ pub struct WebhookRequest {
 pub const WEBHOOK_MEMBERS: &[&str] = &["url", "events", "envelope", "description", "enabled"];
 
 /// Reads the body of a registration; a URL and events are needed.
-pub fn read_webhook(bytes: &[u8]) -> Result<WebhookRequest, Box<Refused>> {
+pub fn read_webhook(bytes: &[u8]) -> Result<WebhookRequest, Box<RefusedRequest>> {
     read(bytes, &["url", "events"])
 }
 
 /// Reads the body of a change; nothing is needed.
-pub fn read_webhook_change(bytes: &[u8]) -> Result<WebhookRequest, Box<Refused>> {
+pub fn read_webhook_change(bytes: &[u8]) -> Result<WebhookRequest, Box<RefusedRequest>> {
     read(bytes, &[])
 }
 
-fn read(bytes: &[u8], required: &[&str]) -> Result<WebhookRequest, Box<Refused>> {
+fn read(bytes: &[u8], required: &[&str]) -> Result<WebhookRequest, Box<RefusedRequest>> {
     let members = body::object(bytes)?;
     let mut reader = WebhookReader { members: &members, malformed: Vec::new(), invalid: Vec::new() };
     for name in required.iter().filter(|name| !members.contains_key(**name)) {
@@ -192,7 +192,6 @@ impl WebhookReader<'_> {
 
 /// A webhook. Its secret is shown once, when it is made.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the schema of the API document describes each")]
 pub struct WebhookView {
     pub webhook_id: String,
     pub url: String,
@@ -213,7 +212,6 @@ pub struct WebhookView {
 
 /// How deliveries to a webhook have gone.
 #[derive(Clone, Debug, Serialize)]
-#[expect(missing_docs, reason = "the schema of the API document describes each")]
 pub struct HealthView {
     pub failures_in_a_row: u32,
     pub given_up_in_a_row: u32,
@@ -317,7 +315,8 @@ mod tests {
         ] {
             let refused = read_webhook(body.as_bytes()).unwrap_err();
             assert_eq!(refused.kind, kind, "{body}");
-            let named: Vec<&str> = refused.violations.iter().map(|wrong| wrong.pointer.as_str()).collect();
+            let named: Vec<&str> =
+                refused.violations.iter().map(|violation| violation.pointer.as_str()).collect();
             assert_eq!(named, pointers, "{body}");
         }
         assert_eq!(read_webhook_change(b"{}").unwrap(), WebhookRequest::default());

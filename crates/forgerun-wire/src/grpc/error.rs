@@ -20,7 +20,7 @@ use tonic::{Code, Status};
 
 use super::{json, moment};
 use crate::ojs::error::{self, ErrorContext, binding_code};
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 
 /// Who defined the codes (ERR-007).
 pub const DOMAIN: &str = "openjobspec.org";
@@ -114,7 +114,7 @@ pub fn reason(kind: Kind) -> String {
 }
 
 /// The status of a refused request.
-pub fn status(refused: &Refused, context: ErrorContext<'_>) -> Status {
+pub fn status(refused: &RefusedRequest, context: ErrorContext<'_>) -> Status {
     let code = code(refused.kind);
     let waits = matches!(code, Code::ResourceExhausted | Code::Unavailable | Code::DeadlineExceeded);
     let retry_after_s = refused.retry_after_s.filter(|_| waits || refused.is_early);
@@ -171,7 +171,7 @@ fn facts(kind: Kind, retryable: bool) -> BTreeMap<String, String> {
         .collect()
 }
 
-fn info(refused: &Refused, context: ErrorContext<'_>) -> ErrorInfo {
+fn info(refused: &RefusedRequest, context: ErrorContext<'_>) -> ErrorInfo {
     let mut metadata: BTreeMap<String, String> = BTreeMap::new();
     for (name, value) in &refused.details {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -186,7 +186,7 @@ fn info(refused: &Refused, context: ErrorContext<'_>) -> ErrorInfo {
     ErrorInfo { reason: reason(refused.kind), domain: DOMAIN.to_owned(), metadata }
 }
 
-fn violations(refused: &Refused) -> Vec<FieldViolation> {
+fn violations(refused: &RefusedRequest) -> Vec<FieldViolation> {
     let violation = |violation: &crate::problem::Violation| FieldViolation {
         field: violation.pointer.trim_start_matches("#/").replace('/', "."),
         description: cut(&violation.detail).to_owned(),

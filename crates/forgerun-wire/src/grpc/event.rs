@@ -30,7 +30,7 @@ fn message(told: &OjsEvent, event: &Event, job: &Job) -> v1::Event {
 
 /// The workflow that a job is, or is a step of.
 fn workflow_of(job: &Job) -> String {
-    let own = job.head.conducts.as_ref().map(|_| job.id);
+    let own = job.head.workflow_head.as_ref().map(|_| job.id);
     own.or(job.head.workflow.map(|step| step.workflow)).map(|id| id.to_string()).unwrap_or_default()
 }
 

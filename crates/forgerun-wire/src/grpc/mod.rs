@@ -19,37 +19,19 @@ pub mod request;
 pub mod workflow;
 
 /// The package `ojs.v1`: messages, client and server.
-#[allow(
-    missing_docs,
-    unreachable_pub,
-    clippy::all,
-    clippy::allow_attributes_without_reason,
-    reason = "generated"
-)]
+#[allow(unreachable_pub, clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
 pub mod v1 {
     include!("../../generated/ojs.v1.rs");
 }
 
 /// The package `forgerun.v1`.
-#[allow(
-    missing_docs,
-    unreachable_pub,
-    clippy::all,
-    clippy::allow_attributes_without_reason,
-    reason = "generated"
-)]
+#[allow(unreachable_pub, clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
 pub mod forgerun_v1 {
     include!("../../generated/forgerun.v1.rs");
 }
 
 /// The package `grpc.health.v1`.
-#[allow(
-    missing_docs,
-    unreachable_pub,
-    clippy::all,
-    clippy::allow_attributes_without_reason,
-    reason = "generated"
-)]
+#[allow(unreachable_pub, clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
 pub mod health {
     include!("../../generated/grpc.health.v1.rs");
 }

@@ -10,9 +10,9 @@ use super::json::{self, NotJson};
 use super::moment;
 use super::v1;
 use crate::body;
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 
-type Written = Result<String, Box<Refused>>;
+type Written = Result<String, Box<RefusedRequest>>;
 
 /// An object on its way to a body.
 struct BodyWriter(String);
@@ -72,7 +72,7 @@ impl BodyWriter {
 }
 
 /// Refuses a value that JSON has no words for.
-fn refused(kind: Kind, at: &str, why: NotJson) -> Box<Refused> {
+fn refused(kind: Kind, at: &str, why: NotJson) -> Box<RefusedRequest> {
     body::refused(kind, vec![body::violation(&at.replace('.', "/"), why, "type")], &[])
 }
 
@@ -218,7 +218,7 @@ fn object(
     members: &Struct,
     kind: Kind,
     at: &str,
-) -> Result<(), Box<Refused>> {
+) -> Result<(), Box<RefusedRequest>> {
     json::write_struct(members, out.member(name)).map_err(|why| refused(kind, at, why))
 }
 

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::envelope::is_v7;
 use super::job::{FailedEnvelope, JobView, error_view, shown_type};
 use super::{MEDIA_TYPE, members::Members};
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 use crate::time;
 
 /// Where producers publish jobs, with the name of the queue as routing key.
@@ -44,7 +44,6 @@ const HEADER_BYTES_MAX: usize = 8 * 1024;
 
 /// The names of headers.
 pub mod header {
-    #![expect(missing_docs, reason = "the names are those of the binding")]
     pub const JOB_ID: &str = "x-ojs-job-id";
     pub const QUEUE: &str = "x-ojs-queue";
     pub const ATTEMPT: &str = "x-ojs-attempt";
@@ -196,7 +195,7 @@ pub fn failure_body(job: &Job, input: &Input, error: &AttemptError) -> Vec<u8> {
 pub const CONTENT_TYPE: &str = MEDIA_TYPE;
 
 /// The headers that say what is wrong with a message that could not become a job. Whatever headers it has stay beside them.
-pub fn refusal_headers(refused: &Refused, occurred_at: &str) -> Vec<(&'static str, HeaderField)> {
+pub fn refusal_headers(refused: &RefusedRequest, occurred_at: &str) -> Vec<(&'static str, HeaderField)> {
     let mut details = Value::Object(refused.details.clone());
     details["occurred_at"] = occurred_at.into();
     if details.to_string().len() > HEADER_BYTES_MAX {
@@ -238,13 +237,14 @@ pub fn job_id(text: &str) -> Option<JobId> {
 }
 
 /// Reads the body of a control message that names a job.
-pub fn read_control(body: &[u8]) -> Result<JobId, Box<Refused>> {
+pub fn read_control(body: &[u8]) -> Result<JobId, Box<RefusedRequest>> {
     use forgerun_core::catalog::Kind;
     let members = Members::of_body(body)?;
     let id: Option<String> = members.get("job_id").and_then(|value| serde_json::from_str(value.get()).ok());
     let refused = || {
         Box::new(
-            Refused::new(Kind::MalformedRequest, "`job_id` must be the id of a job.").fact("field", "job_id"),
+            RefusedRequest::new(Kind::MalformedRequest, "`job_id` must be the id of a job.")
+                .fact("field", "job_id"),
         )
     };
     id.and_then(|id| id.parse().ok()).ok_or_else(refused)

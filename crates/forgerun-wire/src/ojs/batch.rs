@@ -5,18 +5,18 @@ use forgerun_core::limits::SUBMISSION_JOBS_MAX;
 use serde_json::value::RawValue;
 
 use super::envelope::{JobEnvelope, Rules, read_members};
-use super::members::{Members, Wrong};
+use super::members::{Members, ViolationList};
 use crate::language::Language;
-use crate::problem::{Refused, summary};
+use crate::problem::{RefusedRequest, summary};
 
 /// What is wrong with envelopes, as far as a refusal names it. Whoever made this many mistakes made one.
 const VIOLATIONS_MAX: usize = 20;
 
 /// Reads `{jobs: […]}`; one envelope with a fault refuses all. The refusal is that of the first, `details.index` tells which, and
 /// it names what is wrong with the others too.
-pub fn read_batch(body: &[u8], rules: Rules<'_>) -> Result<Vec<JobEnvelope>, Box<Refused>> {
+pub fn read_batch(body: &[u8], rules: Rules<'_>) -> Result<Vec<JobEnvelope>, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
-    let (mut good, mut bad): (Vec<JobEnvelope>, Option<Box<Refused>>) = (Vec::new(), None);
+    let (mut good, mut bad): (Vec<JobEnvelope>, Option<Box<RefusedRequest>>) = (Vec::new(), None);
     for (index, job) in jobs(&members)?.into_iter().enumerate() {
         match (read_one(job, index, rules), &mut bad) {
             (Ok(job), _) => good.push(job),
@@ -45,59 +45,59 @@ pub struct BulkRequest {
     /// Makes a repetition harmless.
     pub idempotency_key: Option<String>,
     /// In the order of the request.
-    pub jobs: Vec<Result<JobEnvelope, Box<Refused>>>,
+    pub jobs: Vec<Result<JobEnvelope, Box<RefusedRequest>>>,
 }
 
 /// Reads `{atomicity, idempotency_key, jobs: […]}`.
-pub fn read_bulk(body: &[u8], rules: Rules<'_>) -> Result<BulkRequest, Box<Refused>> {
+pub fn read_bulk(body: &[u8], rules: Rules<'_>) -> Result<BulkRequest, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     let kind = Kind::MalformedRequest;
-    let word: Option<String> = wrong.typed(kind, "atomicity", members.get("atomicity"), "a string");
+    let word: Option<String> = violations.typed(kind, "atomicity", members.get("atomicity"), "a string");
     let atomic = match word.as_deref() {
         None | Some("partial") => false,
         Some("atomic") => true,
         Some(_) => {
-            wrong.add(kind, "atomicity", "must be partial or atomic", "enum");
+            violations.add(kind, "atomicity", "must be partial or atomic", "enum");
             false
         }
     };
     let name = "idempotency_key";
-    let idempotency_key = wrong.typed(kind, name, members.get(name), "a string");
-    wrong.settle(Some(()))?;
+    let idempotency_key = violations.typed(kind, name, members.get(name), "a string");
+    violations.settle(Some(()))?;
     let jobs = jobs(&members)?;
     let jobs = jobs.iter().enumerate().map(|(index, job)| read_one(job, index, rules)).collect();
     Ok(BulkRequest { atomic, idempotency_key, jobs })
 }
 
-fn jobs<'a>(members: &Members<'a>) -> Result<Vec<&'a RawValue>, Box<Refused>> {
-    let mut wrong = Wrong::default();
+fn jobs<'a>(members: &Members<'a>) -> Result<Vec<&'a RawValue>, Box<RefusedRequest>> {
+    let mut violations = ViolationList::default();
     let kind = Kind::MalformedRequest;
     let Some(value) = members.get("jobs") else {
-        wrong.add(kind, "jobs", "is required", "required");
-        return wrong.settle(None);
+        violations.add(kind, "jobs", "is required", "required");
+        return violations.settle(None);
     };
     let jobs: Option<Vec<&'a RawValue>> = serde_json::from_str(value.get()).ok();
     match &jobs {
-        None => wrong.add(kind, "jobs", "must be a list of job envelopes", "type"),
+        None => violations.add(kind, "jobs", "must be a list of job envelopes", "type"),
         Some(jobs) if jobs.is_empty() || jobs.len() > SUBMISSION_JOBS_MAX => {
             let rule = if jobs.is_empty() { "minItems" } else { "maxItems" };
-            wrong.add(kind, "jobs", format!("must have 1 to {SUBMISSION_JOBS_MAX} entries"), rule);
+            violations.add(kind, "jobs", format!("must have 1 to {SUBMISSION_JOBS_MAX} entries"), rule);
         }
         Some(_) => {}
     }
-    wrong.settle(jobs)
+    violations.settle(jobs)
 }
 
-fn read_one(job: &RawValue, index: usize, rules: Rules<'_>) -> Result<JobEnvelope, Box<Refused>> {
+fn read_one(job: &RawValue, index: usize, rules: Rules<'_>) -> Result<JobEnvelope, Box<RefusedRequest>> {
     let at = format!("jobs.{index}.");
     let read = match Members::of_value(job) {
         Some(members) => read_members(members, &at, rules),
         None => {
-            let mut wrong = Wrong::default();
+            let mut violations = ViolationList::default();
             let path = at.trim_end_matches('.');
-            wrong.add(Kind::MalformedRequest, path, "must be an object", "type");
-            wrong.settle(None)
+            violations.add(Kind::MalformedRequest, path, "must be an object", "type");
+            violations.settle(None)
         }
     };
     read.map_err(|refused| Box::new((*refused).fact("index", index)))
@@ -125,7 +125,7 @@ mod tests {
         );
         let body = br#"{"jobs":[{"type":"B","args":[]},{"type":"a","args":[]},{"type":"a","args":[],"priority":[]},7]}"#;
         let refused = read_batch(body, rules()).unwrap_err();
-        let pointers: Vec<&str> = refused.violations.iter().map(|wrong| &*wrong.pointer).collect();
+        let pointers: Vec<&str> = refused.violations.iter().map(|violation| &*violation.pointer).collect();
         assert_eq!(pointers, ["#/jobs/0/type", "#/jobs/2/priority", "#/jobs/3"]);
         assert_eq!((refused.kind, &refused.details["index"]), (Kind::UnknownJobType, &0.into()));
         let many = format!(r#"{{"jobs":[{}7]}}"#, "7,".repeat(50));

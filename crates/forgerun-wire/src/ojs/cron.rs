@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 use super::envelope::{self, JobEnvelope, Rules};
 use super::job::{raw, shown_args, shown_type};
-use super::members::{Members, Wrong};
+use super::members::{Members, ViolationList};
 use crate::body::Deadline;
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 use crate::schedule::{
     ScheduleTerms, TERM_MEMBERS, catch_up_word, overlap_word, read_name, read_terms, skip_word,
 };
@@ -39,16 +39,22 @@ pub struct CronRequest {
 const SYSTEM: [&str; 6] = ["last_run_at", "next_run_at", "next_runs", "run_count", "status", "updated_at"];
 
 /// Reads the body of a registration: the job stands at the top, or in `job_template`.
-pub fn read_cron(body: &[u8], rules: Rules<'_>) -> Result<CronRequest, Box<Refused>> {
+pub fn read_cron(body: &[u8], rules: Rules<'_>) -> Result<CronRequest, Box<RefusedRequest>> {
     let top = Members::of_body(body)?;
-    let mut wrong = Wrong::default();
-    let name = read_name(&top, &mut wrong);
-    let terms = read_terms(&top, &mut wrong);
+    let mut violations = ViolationList::default();
+    let name = read_name(&top, &mut violations);
+    let terms = read_terms(&top, &mut violations);
     let (template, at) = match top.get("job_template") {
         Some(value) => match Members::of_value(value) {
             Some(template) => (template, "job_template."),
             None => {
-                wrong.add_value(Kind::MalformedRequest, "job_template", value, "must be an object", "type");
+                violations.add_value(
+                    Kind::MalformedRequest,
+                    "job_template",
+                    value,
+                    "must be an object",
+                    "type",
+                );
                 (Members::default(), "job_template.")
             }
         },
@@ -62,17 +68,17 @@ pub fn read_cron(body: &[u8], rules: Rules<'_>) -> Result<CronRequest, Box<Refus
     ] {
         let options = template.get("options").and_then(Members::of_value).unwrap_or_default();
         if template.get(member).is_some() || options.get(member).is_some() {
-            wrong.add(Kind::MalformedRequest, &format!("{at}{member}"), detail, "forbidden");
+            violations.add(Kind::MalformedRequest, &format!("{at}{member}"), detail, "forbidden");
         }
     }
     let options = template.get("options").map_or("{}", RawValue::get).as_bytes().to_vec();
-    let name = wrong.settle(name)?;
+    let name = violations.settle(name)?;
     let template = envelope::read_members(template, at, rules)?;
     if matches!(template.deadline, Some(Deadline::At(_))) {
-        let mut wrong = Wrong::default();
+        let mut violations = ViolationList::default();
         let detail = "must be a duration: it is counted from each run";
-        wrong.add(Kind::MalformedRequest, &format!("{at}deadline"), detail, "forbidden");
-        wrong.settle(Some(()))?;
+        violations.add(Kind::MalformedRequest, &format!("{at}deadline"), detail, "forbidden");
+        violations.settle(Some(()))?;
     }
     Ok(CronRequest { name, terms, template, options })
 }
@@ -92,20 +98,20 @@ fn with_args(mut template: Members<'_>) -> Members<'_> {
 }
 
 /// Reads the body of a change: whether it makes jobs.
-pub fn read_enabled(body: &[u8]) -> Result<bool, Box<Refused>> {
+pub fn read_enabled(body: &[u8]) -> Result<bool, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     let kind = Kind::MalformedRequest;
-    let enabled = wrong.typed(kind, "enabled", members.get("enabled"), "true or false");
+    let enabled = violations.typed(kind, "enabled", members.get("enabled"), "true or false");
     if members.get("enabled").is_none() {
-        wrong.add(
+        violations.add(
             kind,
             "enabled",
             "must be given; register the cron job again to change the rest",
             "required",
         );
     }
-    wrong.settle(enabled)
+    violations.settle(enabled)
 }
 
 /// The members of a cron job, each as text: what clients gave is never taken apart.
@@ -196,7 +202,7 @@ pub fn cron_answer(view: CronMembers, of_sdk: bool, facts: &[(&'static str, Valu
 mod tests {
     use super::*;
 
-    fn read(body: &str) -> Result<CronRequest, Box<Refused>> {
+    fn read(body: &str) -> Result<CronRequest, Box<RefusedRequest>> {
         let rules =
             Rules { now: Time::from_millis(1_000), tenant: None, strict_catalog: false, test_hooks: false };
         read_cron(body.as_bytes(), rules)

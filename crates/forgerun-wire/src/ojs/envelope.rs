@@ -17,11 +17,11 @@ use serde_json::value::RawValue;
 use super::duration::{self, Moment};
 use super::kept;
 use super::limit::{self, Limited};
-use super::members::{Members, Wrong};
+use super::members::{Members, ViolationList};
 use super::unique::{self, Uniqueness};
 use super::{retry, typos};
 use crate::body::{self, Deadline};
-use crate::problem::{Refused, Violation};
+use crate::problem::{RefusedRequest, Violation};
 
 /// Bytes of `meta` (catalogue: 64 KB).
 pub const META_BYTES_MAX: usize = 64 * 1024;
@@ -157,17 +157,21 @@ pub(super) fn is_known(name: &str) -> bool {
 }
 
 /// Reads the envelope of a body.
-pub fn read(body: &[u8], rules: Rules<'_>) -> Result<JobEnvelope, Box<Refused>> {
+pub fn read(body: &[u8], rules: Rules<'_>) -> Result<JobEnvelope, Box<RefusedRequest>> {
     read_members(Members::of_body(body)?, "", rules)
 }
 
 /// Reads an envelope that is part of a larger body; `at` is the path to it, with a dot behind, or empty.
-pub fn read_members(top: Members<'_>, at: &str, rules: Rules<'_>) -> Result<JobEnvelope, Box<Refused>> {
-    let mut wrong = Wrong::default();
+pub fn read_members(
+    top: Members<'_>,
+    at: &str,
+    rules: Rules<'_>,
+) -> Result<JobEnvelope, Box<RefusedRequest>> {
+    let mut violations = ViolationList::default();
     let options = match top.get("options") {
         None => Members::default(),
         Some(value) => Members::of_value(value).unwrap_or_else(|| {
-            wrong.add_value(
+            violations.add_value(
                 Kind::MalformedRequest,
                 &format!("{at}options"),
                 value,
@@ -177,9 +181,9 @@ pub fn read_members(top: Members<'_>, at: &str, rules: Rules<'_>) -> Result<JobE
             Members::default()
         }),
     };
-    let mut reader = EnvelopeReader { top, options, at, rules, wrong };
+    let mut reader = EnvelopeReader { top, options, at, rules, violations };
     let read = reader.read();
-    reader.wrong.settle(Some(read))
+    reader.violations.settle(Some(read))
 }
 
 struct EnvelopeReader<'a, 'r> {
@@ -187,7 +191,7 @@ struct EnvelopeReader<'a, 'r> {
     options: Members<'a>,
     at: &'r str,
     rules: Rules<'r>,
-    wrong: Wrong,
+    violations: ViolationList,
 }
 
 impl<'a> EnvelopeReader<'a, '_> {
@@ -207,11 +211,12 @@ impl<'a> EnvelopeReader<'a, '_> {
         let deadline = self.deadline();
         let retry = self.retry();
         let unique =
-            self.option(&["unique"]).and_then(|(at, value)| unique::read(&at, value, &mut self.wrong));
-        let limit =
-            self.option(&["rate_limit"]).and_then(|(at, value)| limit::read(&at, value, &mut self.wrong));
+            self.option(&["unique"]).and_then(|(at, value)| unique::read(&at, value, &mut self.violations));
+        let limit = self
+            .option(&["rate_limit"])
+            .and_then(|(at, value)| limit::read(&at, value, &mut self.violations));
         let pending = self.option(&["pending"]).and_then(|(at, value)| {
-            self.wrong.typed(Kind::MalformedRequest, &at, Some(value), "true or false")
+            self.violations.typed(Kind::MalformedRequest, &at, Some(value), "true or false")
         });
         let work_kind = self.work_kind();
         self.typos(&args, &meta);
@@ -259,12 +264,12 @@ impl<'a> EnvelopeReader<'a, '_> {
     fn work_kind(&mut self) -> Option<WorkKind> {
         let (path, value) = self.option(&["work_kind"])?;
         let Ok(word) = serde_json::from_str::<String>(value.get()) else {
-            self.wrong.add_value(Kind::MalformedRequest, &path, value, "must be a string", "type");
+            self.violations.add_value(Kind::MalformedRequest, &path, value, "must be a string", "type");
             return None;
         };
         let read = body::work_kind(&word);
         read.map_err(|Violation { detail, constraint, .. }| {
-            self.wrong.add_value(Kind::InvalidArgs, &path, value, detail, constraint);
+            self.violations.add_value(Kind::InvalidArgs, &path, value, detail, constraint);
         })
         .ok()
     }
@@ -274,27 +279,27 @@ impl<'a> EnvelopeReader<'a, '_> {
         let version: Option<String> = serde_json::from_str(value.get()).ok();
         if !version.is_some_and(|version| version == "1" || version.starts_with("1.")) {
             let path = self.path("specversion");
-            self.wrong.add_value(Kind::UnsupportedFeature, &path, value, "must be 1.0", "unsupported");
+            self.violations.add_value(Kind::UnsupportedFeature, &path, value, "must be 1.0", "unsupported");
         }
     }
 
     fn job_type(&mut self) -> Option<String> {
         let Some(value) = self.top.get("type") else {
-            self.wrong.add(Kind::MalformedRequest, &self.path("type"), "is required", "required");
+            self.violations.add(Kind::MalformedRequest, &self.path("type"), "is required", "required");
             return None;
         };
         let text: Option<String> = serde_json::from_str(value.get()).ok();
         match text {
             Some(text) if text.len() > NAME_BYTES_MAX => {
                 let path = self.path("type");
-                self.wrong.add(Kind::JobTypeTooLong, &path, "must have at most 255 bytes", "maxLength");
+                self.violations.add(Kind::JobTypeTooLong, &path, "must have at most 255 bytes", "maxLength");
                 None
             }
             Some(text) if is_job_type(&text) => Some(text),
             _ => {
                 let detail = "must be lower-case words joined by dots, such as email.send";
                 let path = self.path("type");
-                self.wrong.add_value(Kind::UnknownJobType, &path, value, detail, "format");
+                self.violations.add_value(Kind::UnknownJobType, &path, value, detail, "format");
                 None
             }
         }
@@ -304,7 +309,7 @@ impl<'a> EnvelopeReader<'a, '_> {
     /// published cases refuse it otherwise.
     fn args(&mut self) -> Vec<u8> {
         let Some((_, value)) = self.top.0.iter().find(|(name, _)| name == "args") else {
-            self.wrong.add(Kind::MalformedRequest, &self.path("args"), "is required", "required");
+            self.violations.add(Kind::MalformedRequest, &self.path("args"), "is required", "required");
             return Vec::new();
         };
         let at_top = |name: &str| self.top.get(name).is_some();
@@ -313,7 +318,7 @@ impl<'a> EnvelopeReader<'a, '_> {
         let text = value.get();
         if !(text.starts_with('[') || object_allowed && text.starts_with('{')) {
             let path = self.path("args");
-            self.wrong.add_value(Kind::InvalidArgs, &path, value, "must be a JSON array", "type");
+            self.violations.add_value(Kind::InvalidArgs, &path, value, "must be a JSON array", "type");
         }
         text.as_bytes().to_vec()
     }
@@ -324,7 +329,7 @@ impl<'a> EnvelopeReader<'a, '_> {
         let id = text.filter(|text| is_v7(text)).and_then(|text| text.parse().ok());
         if id.is_none() {
             let path = self.path("id");
-            self.wrong.add_value(
+            self.violations.add_value(
                 Kind::MalformedRequest,
                 &path,
                 value,
@@ -341,11 +346,16 @@ impl<'a> EnvelopeReader<'a, '_> {
         match text.map_or(Err(BadQueueName::Form), |text| Name::queue(&text)) {
             Ok(queue) => Some(queue),
             Err(BadQueueName::TooLong) => {
-                self.wrong.add(Kind::QueueNameTooLong, &path, "must have at most 255 bytes", "maxLength");
+                self.violations.add(
+                    Kind::QueueNameTooLong,
+                    &path,
+                    "must have at most 255 bytes",
+                    "maxLength",
+                );
                 None
             }
             Err(BadQueueName::Form) => {
-                self.wrong.add_value(Kind::InvalidQueue, &path, value, BadQueueName::RULE, "format");
+                self.violations.add_value(Kind::InvalidQueue, &path, value, BadQueueName::RULE, "format");
                 None
             }
         }
@@ -364,7 +374,7 @@ impl<'a> EnvelopeReader<'a, '_> {
         let priority = number.filter(|number| (-100..=100).contains(number));
         if priority.is_none() {
             let detail = "must be an integer from -100 to 100";
-            self.wrong.add_value(Kind::MalformedRequest, &path, value, detail, "range");
+            self.violations.add_value(Kind::MalformedRequest, &path, value, detail, "range");
         }
         priority
     }
@@ -378,11 +388,11 @@ impl<'a> EnvelopeReader<'a, '_> {
         for (path, value) in given {
             if value.get().len() > META_BYTES_MAX {
                 let detail = format!("must have at most {META_BYTES_MAX} bytes");
-                self.wrong.add(Kind::MetadataTooLarge, &path, detail, "maxLength");
+                self.violations.add(Kind::MetadataTooLarge, &path, detail, "maxLength");
                 continue;
             }
             let Some(members) = Members::of_value(value) else {
-                self.wrong.add_value(Kind::InvalidMetadata, &path, value, "must be an object", "type");
+                self.violations.add_value(Kind::InvalidMetadata, &path, value, "must be an object", "type");
                 continue;
             };
             parts.push(members);
@@ -406,7 +416,7 @@ impl<'a> EnvelopeReader<'a, '_> {
         let merged = merged.finish();
         if merged.len() > bytes_max {
             let detail = format!("must have at most {META_BYTES_MAX} bytes, with what options add to it");
-            self.wrong.add(Kind::MetadataTooLarge, &self.path("meta"), detail, "maxLength");
+            self.violations.add(Kind::MetadataTooLarge, &self.path("meta"), detail, "maxLength");
         }
         merged
     }
@@ -418,7 +428,7 @@ impl<'a> EnvelopeReader<'a, '_> {
             tags.filter(|tags| tags.len() <= TAGS_MAX && tags.iter().all(|tag| tag.len() <= NAME_BYTES_MAX));
         if tags.is_none() {
             let detail = "must be a list of at most 64 strings of at most 255 bytes";
-            self.wrong.add_value(Kind::MalformedRequest, &path, value, detail, "type");
+            self.violations.add_value(Kind::MalformedRequest, &path, value, detail, "type");
         }
         tags.unwrap_or_default()
     }
@@ -436,7 +446,13 @@ impl<'a> EnvelopeReader<'a, '_> {
         };
         let span = span.filter(|span| !span.is_zero() && *span <= duration::LONGEST);
         if span.is_none() {
-            self.wrong.add_value(Kind::MalformedRequest, &path, value, "must be a time above zero", "range");
+            self.violations.add_value(
+                Kind::MalformedRequest,
+                &path,
+                value,
+                "must be a time above zero",
+                "range",
+            );
         }
         span
     }
@@ -447,7 +463,7 @@ impl<'a> EnvelopeReader<'a, '_> {
         let moment = text.and_then(|text| duration::moment(&text, self.rules.now));
         if moment.is_none() {
             let detail = "must be RFC 3339 with a zone, or a duration from now such as +PT2S";
-            self.wrong.add_value(Kind::MalformedRequest, &path, value, detail, "format");
+            self.violations.add_value(Kind::MalformedRequest, &path, value, detail, "format");
         }
         moment
     }
@@ -459,14 +475,14 @@ impl<'a> EnvelopeReader<'a, '_> {
         let deadline = text.and_then(|text| body::parse_deadline(&text, span));
         if deadline.is_none() {
             let detail = "must be a duration above zero, such as PT30S or 1h30m, or RFC 3339 with a zone";
-            self.wrong.add_value(Kind::MalformedRequest, &path, value, detail, "format");
+            self.violations.add_value(Kind::MalformedRequest, &path, value, detail, "format");
         }
         deadline
     }
 
     fn retry(&mut self) -> RetryPolicy {
         let mut policy = match self.option(&["retry", "retry_policy"]) {
-            Some((at, value)) => retry::read(&at, value, &mut self.wrong),
+            Some((at, value)) => retry::read(&at, value, &mut self.violations),
             None => retry::defaults(),
         };
         if let Some((path, value)) = self.option(&["max_attempts"]) {
@@ -476,7 +492,7 @@ impl<'a> EnvelopeReader<'a, '_> {
                 Ok(attempts) => policy.attempts_max = attempts.max(1),
                 Err(_) => {
                     let detail = "must be an integer of at least 0";
-                    self.wrong.add_value(Kind::InvalidRetryPolicy, &path, value, detail, "minimum");
+                    self.violations.add_value(Kind::InvalidRetryPolicy, &path, value, detail, "minimum");
                 }
             }
         }
@@ -492,7 +508,7 @@ impl<'a> EnvelopeReader<'a, '_> {
         let Some(value) = self.top.get("schema") else { return };
         let text: Option<String> = serde_json::from_str(value.get()).ok();
         if !text.is_some_and(|text| !text.is_empty() && text.len() <= SCHEMA_BYTES_MAX) {
-            self.wrong.add_value(
+            self.violations.add_value(
                 Kind::MalformedRequest,
                 &path,
                 value,
@@ -509,19 +525,19 @@ impl<'a> EnvelopeReader<'a, '_> {
         let is_empty = args.iter().filter(|byte| !byte.is_ascii_whitespace()).eq(b"[]");
         if asked && is_empty {
             let path = self.path("args");
-            self.wrong.add(Kind::SchemaMismatch, &path, "must not be empty", "minItems");
+            self.violations.add(Kind::SchemaMismatch, &path, "must not be empty", "minItems");
         }
     }
 
     /// Refuses members of the options whose names nearly are known ones, and keys of `unique` that exist nowhere (C-122).
     fn typos(&mut self, args: &[u8], meta: &[u8]) {
-        typos::check(&format!("{}options", self.at), &self.options, &OPTIONS, &mut self.wrong);
+        typos::check(&format!("{}options", self.at), &self.options, &OPTIONS, &mut self.violations);
         if let Some((at, members)) = self.object(&["retry", "retry_policy"]) {
-            typos::check(&at, &members, &retry::MEMBERS, &mut self.wrong);
+            typos::check(&at, &members, &retry::MEMBERS, &mut self.violations);
         }
         if let Some((at, members)) = self.object(&["unique"]) {
-            typos::check(&at, &members, &unique::MEMBERS, &mut self.wrong);
-            unique::check_keys(&at, &members, args, meta, &mut self.wrong);
+            typos::check(&at, &members, &unique::MEMBERS, &mut self.violations);
+            unique::check_keys(&at, &members, args, meta, &mut self.violations);
         }
     }
 

@@ -5,7 +5,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::job::Dialect;
 use serde_json::{Map, Value, json};
 
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 use crate::status::http;
 
 /// The HTTP status of a refusal. Where the published cases contradict the catalogue, the cases win, unless `strict`.
@@ -30,7 +30,7 @@ pub struct ErrorContext<'a> {
 }
 
 /// The body of a refusal.
-pub fn body(refused: &Refused, context: ErrorContext<'_>) -> Value {
+pub fn body(refused: &RefusedRequest, context: ErrorContext<'_>) -> Value {
     let problem = refused.problem(Dialect::Ojs, context.base, context.instance);
     let mut body: Map<String, Value> =
         serde_json::from_str(&problem.to_json()).expect("a problem is a JSON object");
@@ -59,7 +59,7 @@ pub fn body(refused: &Refused, context: ErrorContext<'_>) -> Value {
 }
 
 /// The HTTP binding's word for a refusal: lower case, except the one that its own document has in capitals.
-pub fn binding_code(refused: &Refused) -> String {
+pub fn binding_code(refused: &RefusedRequest) -> String {
     let entry = refused.kind.entry();
     let word = match refused.kind {
         // A body that cannot be read at all, or one with something wrong in it.
@@ -109,14 +109,14 @@ mod tests {
     #[test]
     fn both_objects_say_the_same_of_every_kind() {
         for kind in Kind::ALL {
-            let body = body(&Refused::new(*kind, "So it is."), context());
+            let body = body(&RefusedRequest::new(*kind, "So it is."), context());
             let error = &body["error"];
             assert_eq!(body["code"], kind.entry().ojs_or_custom(), "{kind:?}");
             assert_eq!(error["canonical_code"], body["code"]);
             assert_eq!((&error["message"], &body["message"]), (&json!("So it is."), &json!("So it is.")));
             assert_eq!(error["retryable"], body["retryable"], "{kind:?}");
             assert!(error["details"].is_object() && body["details"].is_object());
-            let early = super::body(&Refused::new(*kind, "So it is.").early(2), context());
+            let early = super::body(&RefusedRequest::new(*kind, "So it is.").early(2), context());
             assert_eq!((&early["retryable"], &early["error"]["retryable"]), (&json!(true), &json!(true)));
             for name in ["hint", "docs_url", "code", "type", "request_id"] {
                 assert!(error[name].as_str().is_some_and(|text| !text.is_empty()), "{kind:?} {name}");
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn the_bindings_words_are_those_of_the_table() {
-        let word = |kind| binding_code(&Refused::new(kind, ""));
+        let word = |kind| binding_code(&RefusedRequest::new(kind, ""));
         let cases = [
             (Kind::MalformedRequest, "invalid_payload"),
             (Kind::UnknownJobType, "invalid_request"),
@@ -151,7 +151,7 @@ mod tests {
         for (kind, expected) in cases {
             assert_eq!(word(kind), expected, "{kind:?}");
         }
-        let wrong = Refused::new(Kind::MalformedRequest, "").violations(vec![violation(
+        let wrong = RefusedRequest::new(Kind::MalformedRequest, "").violations(vec![violation(
             "type",
             "is required",
             "required",

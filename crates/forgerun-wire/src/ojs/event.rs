@@ -57,7 +57,7 @@ fn told(event: &Event, job: &Job, name: &'static str, nth: usize) -> OjsEvent {
     if let Some(started_at) = started_at {
         data["duration_ms"] = (event.at.since(started_at).as_millis() as u64).into();
     }
-    if let Some(head) = &job.head.conducts {
+    if let Some(head) = &job.head.workflow_head {
         add_workflow(&mut data, job, head, event);
     } else if let Some(step) = job.head.workflow {
         data["workflow_id"] = step.workflow.to_string().into();

@@ -1,17 +1,17 @@
 //! The worker's round trip: ends of many jobs in, new jobs out, in one request.
 
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::Holder;
+use forgerun_core::command::LeaseProof;
 use forgerun_core::id::JobId;
 use forgerun_core::job::Name;
 use serde_json::value::RawValue;
 
-use super::members::{Members, Wrong};
+use super::members::{Members, ViolationList};
 use super::worker::{
-    BAD, Claimed, FetchRequest, HeartbeatRequest, Nack, claimed, fetch_of, heartbeat_of, holder, nack_of,
-    percent_of, worker,
+    BAD, FetchRequest, HeartbeatRequest, HeldJobRef, Nack, claimed, fetch_of, heartbeat_of, lease_proof,
+    nack_of, percent_of, worker,
 };
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 use crate::readable;
 
 /// Entries of `done`, and of `extend`.
@@ -36,7 +36,7 @@ pub struct DoneEntry {
     /// The id as it was sent, for the answer.
     pub job_id: String,
     /// Which job and how it ended, or what is wrong with the entry.
-    pub end: Result<(Claimed, AttemptEnd), Box<Refused>>,
+    pub end: Result<(HeldJobRef, AttemptEnd), Box<RefusedRequest>>,
 }
 
 /// How an attempt ended.
@@ -54,48 +54,52 @@ pub struct ProgressEntry {
     /// Which job.
     pub job: JobId,
     /// The proof.
-    pub holder: Holder,
+    pub proof: LeaseProof,
     /// In percent.
     pub percent: u8,
 }
 
 /// Reads a round trip. Refused as a whole only if the request itself is malformed.
-pub fn read_exchange(body: &[u8]) -> Result<ExchangeRequest, Box<Refused>> {
+pub fn read_exchange(body: &[u8]) -> Result<ExchangeRequest, Box<RefusedRequest>> {
     // Each entry is checked for itself: what one job reports must not hold up the others.
     let members = Members::of_unchecked_body(body)?;
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     if members.get("worker_id").is_none() {
-        wrong.add(BAD, "worker_id", "is required", "required");
+        violations.add(BAD, "worker_id", "is required", "required");
     }
-    let worker = worker(&members, &mut wrong);
-    let count: Option<u64> = wrong.typed(BAD, "count", members.get("count"), "an integer of at least 0");
+    let worker = worker(&members, &mut violations);
+    let count: Option<u64> = violations.typed(BAD, "count", members.get("count"), "an integer of at least 0");
     let wants_jobs = count.map_or(members.get("queues").is_some(), |count| count > 0);
-    let fetch = wants_jobs.then(|| fetch_of(&members, &mut wrong));
-    let done = entries(&members, "done", &mut wrong);
+    let fetch = wants_jobs.then(|| fetch_of(&members, &mut violations));
+    let done = entries(&members, "done", &mut violations);
     let done = done.unwrap_or_default().into_iter().map(|entry| done_entry(entry, worker.as_ref())).collect();
-    let extend = entries(&members, "extend", &mut wrong);
+    let extend = entries(&members, "extend", &mut violations);
     let mut progress = Vec::new();
     let jobs = extend.as_ref().map(|entries| {
         let each = entries.iter().enumerate();
-        each.filter_map(|(at, entry)| extended(entry, at, worker.as_ref(), &mut progress, &mut wrong))
+        each.filter_map(|(at, entry)| extended(entry, at, worker.as_ref(), &mut progress, &mut violations))
             .collect()
     });
     let beat = match (jobs, &worker) {
-        (Some(jobs), Some(worker)) => heartbeat_of(&members, worker.clone(), jobs, None, &mut wrong),
+        (Some(jobs), Some(worker)) => heartbeat_of(&members, worker.clone(), jobs, None, &mut violations),
         _ => None,
     };
-    wrong.settle(Some(ExchangeRequest { fetch, done, beat, progress }))
+    violations.settle(Some(ExchangeRequest { fetch, done, beat, progress }))
 }
 
 /// The entries of a list, each as it was written; `None` if it was left out.
-fn entries<'a>(members: &Members<'a>, name: &str, wrong: &mut Wrong) -> Option<Vec<&'a RawValue>> {
+fn entries<'a>(
+    members: &Members<'a>,
+    name: &str,
+    violations: &mut ViolationList,
+) -> Option<Vec<&'a RawValue>> {
     let value = members.get(name)?;
     let Ok(entries) = serde_json::from_str::<Vec<&RawValue>>(value.get()) else {
-        wrong.add(BAD, name, "must be a list of objects", "type");
+        violations.add(BAD, name, "must be a list of objects", "type");
         return None;
     };
     if entries.len() > ENTRIES_MAX {
-        wrong.add(BAD, name, format!("must have at most {ENTRIES_MAX} entries"), "maxItems");
+        violations.add(BAD, name, format!("must have at most {ENTRIES_MAX} entries"), "maxItems");
         return None;
     }
     Some(entries)
@@ -103,7 +107,7 @@ fn entries<'a>(members: &Members<'a>, name: &str, wrong: &mut Wrong) -> Option<V
 
 fn done_entry(entry: &RawValue, worker: Option<&Name>) -> DoneEntry {
     let Some(members) = Members::of_value(entry) else {
-        let refused = Refused::new(BAD, "An entry of `done` must be an object.");
+        let refused = RefusedRequest::new(BAD, "An entry of `done` must be an object.");
         return DoneEntry { job_id: String::new(), end: Err(Box::new(refused)) };
     };
     let text = members.get("job_id").and_then(|id| serde_json::from_str(id.get()).ok());
@@ -115,30 +119,30 @@ fn end_of(
     entry: &RawValue,
     members: &Members<'_>,
     worker: Option<&Name>,
-) -> Result<(Claimed, AttemptEnd), Box<Refused>> {
-    let mut wrong = Wrong::default();
-    let mut held = claimed(members, None, &mut wrong);
-    if held.holder == Holder::Anyone {
-        held.holder = holder(held.job, None, worker.cloned());
+) -> Result<(HeldJobRef, AttemptEnd), Box<RefusedRequest>> {
+    let mut violations = ViolationList::default();
+    let mut held = claimed(members, None, &mut violations);
+    if held.proof == LeaseProof::Anyone {
+        held.proof = lease_proof(held.job, None, worker.cloned());
     }
-    let requeue: Option<bool> = wrong.typed(BAD, "requeue", members.get("requeue"), "true or false");
+    let requeue: Option<bool> = violations.typed(BAD, "requeue", members.get("requeue"), "true or false");
     let (has_result, has_error) = (members.has("result"), members.get("error").is_some());
     let n_ends = [has_result, has_error, requeue == Some(true)].iter().filter(|end| **end).count();
     if n_ends > 1 {
-        wrong.add(BAD, "", "must have one of `result`, `error` and `requeue`, not several", "oneOf");
+        violations.add(BAD, "", "must have one of `result`, `error` and `requeue`, not several", "oneOf");
     }
     if has_error || requeue == Some(true) {
         // A failure is reported even if not every character of it can be read.
         let mended = readable::mended(entry.get().as_bytes());
         let mended: Members<'_> = serde_json::from_slice(&mended).unwrap_or_default();
-        let nack = nack_of(&mended, &mut wrong);
-        return wrong.settle(nack.map(|nack| (held, AttemptEnd::Nack(nack))));
+        let nack = nack_of(&mended, &mut violations);
+        return violations.settle(nack.map(|nack| (held, AttemptEnd::Nack(nack))));
     }
     if let Err(violation) = readable::check(entry.get(), "result") {
-        wrong.add(Kind::InvalidArgs, "result", violation.detail, violation.constraint);
+        violations.add(Kind::InvalidArgs, "result", violation.detail, violation.constraint);
     }
     let result = has_result.then(|| members.raw("result")).flatten().map(ToOwned::to_owned);
-    wrong.settle(Some((held, AttemptEnd::Ack(result))))
+    violations.settle(Some((held, AttemptEnd::Ack(result))))
 }
 
 /// A job that the worker goes on with. An id that is malformed is answered as lost.
@@ -147,28 +151,30 @@ fn extended(
     at: usize,
     worker: Option<&Name>,
     progress: &mut Vec<ProgressEntry>,
-    wrong: &mut Wrong,
-) -> Option<(JobId, Holder)> {
+    violations: &mut ViolationList,
+) -> Option<(JobId, LeaseProof)> {
     let Some(members) = Members::of_value(entry) else {
-        wrong.add_value(BAD, &format!("extend.{at}"), entry, "must be an object", "type");
+        violations.add_value(BAD, &format!("extend.{at}"), entry, "must be an object", "type");
         return None;
     };
-    let held = claimed(&members, None, wrong);
+    let held = claimed(&members, None, violations);
     let job = held.job?;
-    let holder = match held.holder {
-        Holder::Anyone => holder(Some(job), None, worker.cloned()),
-        holder => holder,
+    let proof = match held.proof {
+        LeaseProof::Anyone => lease_proof(Some(job), None, worker.cloned()),
+        proof => proof,
     };
     let percent: Option<f64> =
-        wrong.typed(BAD, &format!("extend.{at}.progress"), members.get("progress"), "a number");
+        violations.typed(BAD, &format!("extend.{at}.progress"), members.get("progress"), "a number");
     if let Some(percent) = percent {
         // A share, as `workers/progress` has it; what is above 1 is in percent.
         match percent_of(if percent <= 1.0 { percent * 100.0 } else { percent }) {
-            Some(percent) => progress.push(ProgressEntry { job, holder: holder.clone(), percent }),
-            None => wrong.add(BAD, &format!("extend.{at}.progress"), "must lie between 0 and 100", "range"),
+            Some(percent) => progress.push(ProgressEntry { job, proof: proof.clone(), percent }),
+            None => {
+                violations.add(BAD, &format!("extend.{at}.progress"), "must lie between 0 and 100", "range")
+            }
         }
     }
-    Some((job, holder))
+    Some((job, proof))
 }
 
 #[cfg(test)]
@@ -222,8 +228,8 @@ mod tests {
         assert_eq!(shown, expected);
         let Ok((claimed, _)) = &request.done[5].end else { panic!() };
         assert_eq!(
-            claimed.holder,
-            Holder::Worker(Name::new("w").unwrap()),
+            claimed.proof,
+            LeaseProof::Worker(Name::new("w").unwrap()),
             "without a token the worker's name counts"
         );
     }

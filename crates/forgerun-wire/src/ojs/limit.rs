@@ -7,7 +7,7 @@ use forgerun_core::job::Rate;
 use serde_json::value::RawValue;
 
 use super::duration;
-use super::members::{Members, Wrong};
+use super::members::{Members, ViolationList};
 
 /// Bytes of a limit's key: room for the owner before it.
 const KEY_BYTES_MAX: usize = 128;
@@ -24,44 +24,54 @@ pub struct Limited {
 }
 
 /// What `rate_limit` at `at` says.
-pub fn read(at: &str, value: &RawValue, wrong: &mut Wrong) -> Option<Limited> {
+pub fn read(at: &str, value: &RawValue, violations: &mut ViolationList) -> Option<Limited> {
     let kind = Kind::MalformedRequest;
     let Some(members) = Members::of_value(value) else {
-        wrong.add_value(kind, at, value, "must be an object", "type");
+        violations.add_value(kind, at, value, "must be an object", "type");
         return None;
     };
     let path = |name: &str| format!("{at}.{name}");
-    let key: Option<String> = wrong.typed(kind, &path("key"), members.get("key"), "a string");
+    let key: Option<String> = violations.typed(kind, &path("key"), members.get("key"), "a string");
     let proper =
         |key: &String| !key.is_empty() && key.len() <= KEY_BYTES_MAX && !key.chars().any(char::is_control);
     if key.as_ref().is_some_and(|key| !proper(key)) {
-        wrong.add(kind, &path("key"), "must have 1 to 128 bytes and no control characters", "format");
+        violations.add(kind, &path("key"), "must have 1 to 128 bytes and no control characters", "format");
     }
     let concurrency: Option<u32> =
-        wrong.typed(kind, &path("concurrency"), members.get("concurrency"), "an integer of at least 1");
+        violations.typed(kind, &path("concurrency"), members.get("concurrency"), "an integer of at least 1");
     if concurrency == Some(0) {
-        wrong.add(kind, &path("concurrency"), "must be an integer of at least 1", "minimum");
+        violations.add(kind, &path("concurrency"), "must be an integer of at least 1", "minimum");
     }
-    let rate = rates(&members, &path, wrong);
+    let rate = rates(&members, &path, violations);
     if let Some(value) = members.get("on_limit") {
         match serde_json::from_str::<String>(value.get()).as_deref() {
             // A job that must wait has the next free moment reserved for it: both words mean that here.
             Ok("wait" | "reschedule") => {}
             Ok("drop") => {
                 let detail = "drop is not supported; jobs wait for their turn";
-                wrong.add_value(Kind::UnsupportedFeature, &path("on_limit"), value, detail, "unsupported");
+                violations.add_value(
+                    Kind::UnsupportedFeature,
+                    &path("on_limit"),
+                    value,
+                    detail,
+                    "unsupported",
+                );
             }
-            _ => wrong.add_value(kind, &path("on_limit"), value, "must be wait or reschedule", "enum"),
+            _ => violations.add_value(kind, &path("on_limit"), value, "must be wait or reschedule", "enum"),
         }
     }
-    if concurrency.is_none() && rate.is_none() && wrong.is_empty() {
-        wrong.add(kind, at, "must have max_per_second, concurrency, rate or throttle", "required");
+    if concurrency.is_none() && rate.is_none() && violations.is_empty() {
+        violations.add(kind, at, "must have max_per_second, concurrency, rate or throttle", "required");
     }
     Some(Limited { key, concurrency, rate })
 }
 
 /// The one rate among the ways to say it.
-fn rates(members: &Members<'_>, path: &dyn Fn(&str) -> String, wrong: &mut Wrong) -> Option<Rate> {
+fn rates(
+    members: &Members<'_>,
+    path: &dyn Fn(&str) -> String,
+    violations: &mut ViolationList,
+) -> Option<Rate> {
     let kind = Kind::MalformedRequest;
     let second = Duration::from_secs(1);
     let mut found = Vec::new();
@@ -83,14 +93,14 @@ fn rates(members: &Members<'_>, path: &dyn Fn(&str) -> String, wrong: &mut Wrong
     }
     if found.len() > 1 {
         let detail = "only one of max_per_second, rate and throttle is supported";
-        wrong.add(Kind::UnsupportedFeature, &path("rate"), detail, "unsupported");
+        violations.add(Kind::UnsupportedFeature, &path("rate"), detail, "unsupported");
         return None;
     }
     match found.pop()? {
         Ok(rate) => Some(rate),
         Err((name, value)) => {
             let detail = "must be a count of at least 1 per second, minute, hour, day or duration";
-            wrong.add_value(kind, &path(name), value, detail, "format");
+            violations.add_value(kind, &path(name), value, detail, "format");
             None
         }
     }
@@ -122,9 +132,9 @@ mod tests {
 
     fn limited(text: &str) -> Result<Limited, Kind> {
         let value = RawValue::from_string(text.into()).unwrap();
-        let mut wrong = Wrong::default();
-        let read = read("options.rate_limit", &value, &mut wrong);
-        wrong.settle(read).map_err(|refused| refused.kind)
+        let mut violations = ViolationList::default();
+        let read = read("options.rate_limit", &value, &mut violations);
+        violations.settle(read).map_err(|refused| refused.kind)
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::language::Language;
-use crate::problem::{Refused, Violation, summary};
+use crate::problem::{RefusedRequest, Violation, summary};
 use crate::readable::{self, Findings};
 
 /// How deep what a client sends may be nested: what common readers still read.
@@ -77,7 +77,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 
 impl<'a> Members<'a> {
     /// The members of a body of which values can be made.
-    pub fn of_body(body: &'a [u8]) -> Result<Members<'a>, Box<Refused>> {
+    pub fn of_body(body: &'a [u8]) -> Result<Members<'a>, Box<RefusedRequest>> {
         let (members, found) = Members::walked(body)?;
         match (found.unreadable, std::str::from_utf8(body)) {
             (Some(place), Ok(body)) => Err(readable::refused(body, place)),
@@ -86,12 +86,12 @@ impl<'a> Members<'a> {
     }
 
     /// The members of a body, some of which may hold what no value can be made of.
-    pub fn of_unchecked_body(body: &'a [u8]) -> Result<Members<'a>, Box<Refused>> {
+    pub fn of_unchecked_body(body: &'a [u8]) -> Result<Members<'a>, Box<RefusedRequest>> {
         Members::walked(body).map(|(members, _)| members)
     }
 
-    fn walked(body: &'a [u8]) -> Result<(Members<'a>, Findings), Box<Refused>> {
-        let malformed = |detail: String| Box::new(Refused::new(Kind::MalformedRequest, detail));
+    fn walked(body: &'a [u8]) -> Result<(Members<'a>, Findings), Box<RefusedRequest>> {
+        let malformed = |detail: String| Box::new(RefusedRequest::new(Kind::MalformedRequest, detail));
         if body.trim_ascii().is_empty() {
             return Err(malformed("The body is empty; a JSON object is needed.".into()));
         }
@@ -156,7 +156,7 @@ fn is_portable(value: &Value, depth_left: usize) -> bool {
 
 /// Everything that is wrong with a request, found while it is read.
 #[derive(Debug, Default)]
-pub struct Wrong {
+pub struct ViolationList {
     found: Vec<(Kind, Violation)>,
     /// What the first wrong member held, where that is short.
     value: Option<Value>,
@@ -165,7 +165,7 @@ pub struct Wrong {
 /// Bytes of a refused value that are repeated in the refusal.
 const SHOWN_BYTES_MAX: usize = 128;
 
-impl Wrong {
+impl ViolationList {
     /// Notes one thing. `path` has dots: `options.queue`.
     pub fn add(&mut self, kind: Kind, path: &str, detail: impl Into<String>, constraint: &'static str) {
         let pointer = format!("#/{}", path.replace('.', "/"));
@@ -209,17 +209,18 @@ impl Wrong {
     }
 
     /// What was read, unless something is wrong with it.
-    pub fn settle<T>(self, read: Option<T>) -> Result<T, Box<Refused>> {
+    pub fn settle<T>(self, read: Option<T>) -> Result<T, Box<RefusedRequest>> {
         match (self.found.first(), read) {
             (None, Some(read)) => Ok(read),
             (None, None) => {
-                Err(Box::new(Refused::new(Kind::MalformedRequest, "The request is not complete.")))
+                Err(Box::new(RefusedRequest::new(Kind::MalformedRequest, "The request is not complete.")))
             }
             (Some((kind, _)), _) => {
                 let kind = *kind;
-                let violations: Vec<Violation> = self.found.into_iter().map(|(_, wrong)| wrong).collect();
+                let violations: Vec<Violation> =
+                    self.found.into_iter().map(|(_, violation)| violation).collect();
                 let refused =
-                    Refused::new(kind, summary(&violations, Language::English)).violations(violations);
+                    RefusedRequest::new(kind, summary(&violations, Language::English)).violations(violations);
                 Err(Box::new(match self.value {
                     Some(value) => refused.fact("value", value),
                     None => refused,

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::duration;
-use super::members::{Members, Wrong};
+use super::members::{Members, ViolationList};
 use crate::readable;
 
 /// Growth beyond this reaches any longest wait at once.
@@ -33,13 +33,13 @@ pub fn defaults() -> RetryPolicy {
 }
 
 /// The policy that `value` describes; what it does not say is as in [`defaults`]. `at` is where it stands in the body.
-pub fn read(at: &str, value: &RawValue, wrong: &mut Wrong) -> RetryPolicy {
+pub fn read(at: &str, value: &RawValue, violations: &mut ViolationList) -> RetryPolicy {
     let mut policy = defaults();
     let Some(members) = Members::of_value(value) else {
-        wrong.add_value(Kind::InvalidRetryPolicy, at, value, "must be an object", "type");
+        violations.add_value(Kind::InvalidRetryPolicy, at, value, "must be an object", "type");
         return policy;
     };
-    let mut reader = RetryReader { at, members, wrong };
+    let mut reader = RetryReader { at, members, violations };
     reader.attempts(&mut policy);
     reader.waits(&mut policy);
     reader.growth(&mut policy);
@@ -82,7 +82,7 @@ pub(super) const MEMBERS: [&str; 20] = [
 struct RetryReader<'a, 'w> {
     at: &'a str,
     members: Members<'a>,
-    wrong: &'w mut Wrong,
+    violations: &'w mut ViolationList,
 }
 
 impl<'a> RetryReader<'a, '_> {
@@ -93,7 +93,7 @@ impl<'a> RetryReader<'a, '_> {
 
     fn refuse(&mut self, name: &str, value: &RawValue, detail: &str, constraint: &'static str) {
         let path = format!("{}.{name}", self.at);
-        self.wrong.add_value(Kind::InvalidRetryPolicy, &path, value, detail, constraint);
+        self.violations.add_value(Kind::InvalidRetryPolicy, &path, value, detail, constraint);
     }
 
     fn attempts(&mut self, policy: &mut RetryPolicy) {
@@ -218,10 +218,10 @@ pub fn view(policy: &RetryPolicy, given: Option<&RawValue>) -> Value {
 mod tests {
     use super::*;
 
-    fn read_text(text: &str) -> (RetryPolicy, Wrong) {
+    fn read_text(text: &str) -> (RetryPolicy, ViolationList) {
         let value = RawValue::from_string(text.into()).unwrap();
-        let mut wrong = Wrong::default();
-        (read("options.retry", &value, &mut wrong), wrong)
+        let mut violations = ViolationList::default();
+        (read("options.retry", &value, &mut violations), violations)
     }
 
     #[test]
@@ -247,8 +247,8 @@ mod tests {
             ..defaults()
         };
         for text in spellings {
-            let (policy, wrong) = read_text(text);
-            assert!(wrong.is_empty(), "{text}");
+            let (policy, violations) = read_text(text);
+            assert!(violations.is_empty(), "{text}");
             assert_eq!(policy, expected, "{text}");
         }
         assert_eq!(read_text("{}").0, defaults());
@@ -288,7 +288,7 @@ mod tests {
         let given =
             RawValue::from_string(r#"{"max_attempts":5,"initial_interval":"1s","multiplier":2}"#.into())
                 .unwrap();
-        let policy = read("retry", &given, &mut Wrong::default());
+        let policy = read("retry", &given, &mut ViolationList::default());
         let shown = view(&policy, Some(&given));
         assert_eq!(shown["initial_interval"], "1s");
         assert_eq!(shown["multiplier"], 2);

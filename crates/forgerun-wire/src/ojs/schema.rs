@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::envelope::is_job_type;
-use super::members::{Members, Wrong};
-use crate::problem::Refused;
+use super::members::{Members, ViolationList};
+use crate::problem::RefusedRequest;
 use crate::time;
 
 /// Bytes of a version.
@@ -30,55 +30,59 @@ pub struct SchemaRequest {
 }
 
 /// Reads the body of a registration that names everything.
-pub fn read_schema(body: &[u8]) -> Result<SchemaRequest, Box<Refused>> {
+pub fn read_schema(body: &[u8]) -> Result<SchemaRequest, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     let name = if members.has("job_type") { "job_type" } else { "type" };
-    let job_type: Option<String> = wrong.typed(BAD, name, members.get(name), "a job type");
+    let job_type: Option<String> = violations.typed(BAD, name, members.get(name), "a job type");
     if members.get(name).is_none() {
-        wrong.add(BAD, name, "is required", "required");
+        violations.add(BAD, name, "is required", "required");
     }
     if job_type.as_deref().is_some_and(|job_type| !is_job_type(job_type)) {
-        wrong.add(Kind::UnknownJobType, name, "must be a job type, such as email.send", "format");
+        violations.add(Kind::UnknownJobType, name, "must be a job type, such as email.send", "format");
     }
-    let version = members.get("version").and_then(|value| version(value, &mut wrong));
+    let version = members.get("version").and_then(|value| version(value, &mut violations));
     if members.get("version").is_none() {
-        wrong.add(BAD, "version", "is required", "required");
+        violations.add(BAD, "version", "is required", "required");
     }
-    let uri: Option<String> = wrong.typed(BAD, "uri", members.get("uri"), "an address");
+    let uri: Option<String> = violations.typed(BAD, "uri", members.get("uri"), "an address");
     let bad = |uri: &String| uri.is_empty() || uri.len() > NAME_BYTES_MAX || uri.contains(char::is_control);
     if uri.as_ref().is_some_and(bad) {
         let detail = format!("must have 1 to {NAME_BYTES_MAX} bytes and no control characters");
-        wrong.add(BAD, "uri", detail, "format");
+        violations.add(BAD, "uri", detail, "format");
     }
-    let text = read_text(&members, &mut wrong);
+    let text = read_text(&members, &mut violations);
     let request = job_type.zip(version).zip(text).map(|((job_type, version), text)| SchemaRequest {
         uri: uri.unwrap_or_else(|| default_uri(&job_type, &version)),
         job_type,
         version,
         text,
     });
-    wrong.settle(request)
+    violations.settle(request)
 }
 
 /// Reads the body of a registration whose path names type and version.
-pub fn read_schema_of(job_type: &str, version: &str, body: &[u8]) -> Result<SchemaRequest, Box<Refused>> {
+pub fn read_schema_of(
+    job_type: &str,
+    version: &str,
+    body: &[u8],
+) -> Result<SchemaRequest, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     if !is_job_type(job_type) {
-        wrong.add(Kind::UnknownJobType, "type", "must be a job type, such as email.send", "format");
+        violations.add(Kind::UnknownJobType, "type", "must be a job type, such as email.send", "format");
     }
     if !is_version(version) {
-        wrong.add(BAD, "version", VERSION_RULE, "format");
+        violations.add(BAD, "version", VERSION_RULE, "format");
     }
-    let text = read_text(&members, &mut wrong);
+    let text = read_text(&members, &mut violations);
     let request = text.map(|text| SchemaRequest {
         uri: default_uri(job_type, version),
         job_type: job_type.into(),
         version: version.into(),
         text,
     });
-    wrong.settle(request)
+    violations.settle(request)
 }
 
 fn default_uri(job_type: &str, version: &str) -> String {
@@ -86,7 +90,7 @@ fn default_uri(job_type: &str, version: &str) -> String {
 }
 
 /// A version is a text, or a whole number.
-fn version(value: &RawValue, wrong: &mut Wrong) -> Option<String> {
+fn version(value: &RawValue, violations: &mut ViolationList) -> Option<String> {
     let version = match serde_json::from_str(value.get()) {
         Ok(Value::String(text)) => Some(text),
         Ok(Value::Number(number)) if number.is_u64() => Some(number.to_string()),
@@ -94,7 +98,7 @@ fn version(value: &RawValue, wrong: &mut Wrong) -> Option<String> {
     };
     let version = version.filter(|version| is_version(version));
     if version.is_none() {
-        wrong.add_value(BAD, "version", value, VERSION_RULE, "format");
+        violations.add_value(BAD, "version", value, VERSION_RULE, "format");
     }
     version
 }
@@ -109,14 +113,14 @@ fn is_version(text: &str) -> bool {
         && text.bytes().next().is_some_and(|byte| byte.is_ascii_digit())
 }
 
-fn read_text(members: &Members<'_>, wrong: &mut Wrong) -> Option<Vec<u8>> {
+fn read_text(members: &Members<'_>, violations: &mut ViolationList) -> Option<Vec<u8>> {
     let Some(value) = members.get("schema") else {
-        wrong.add(BAD, "schema", "is required", "required");
+        violations.add(BAD, "schema", "is required", "required");
         return None;
     };
     if value.get().len() > SCHEMA_BYTES_MAX {
         let detail = format!("must have at most {} KB", SCHEMA_BYTES_MAX / 1024);
-        wrong.add(Kind::JobPayloadTooLarge, "schema", detail, "maxLength");
+        violations.add(Kind::JobPayloadTooLarge, "schema", detail, "maxLength");
     }
     Some(value.get().as_bytes().to_vec())
 }
@@ -165,7 +169,7 @@ mod tests {
 
     fn pointers(body: &str) -> Vec<String> {
         let refused = read_schema(body.as_bytes()).unwrap_err();
-        refused.violations.into_iter().map(|wrong| wrong.pointer).collect()
+        refused.violations.into_iter().map(|violation| violation.pointer).collect()
     }
 
     #[test]

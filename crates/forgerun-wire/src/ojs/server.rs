@@ -172,7 +172,6 @@ impl Pagination {
 
 /// The numbers of a queue, by OJS's words.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[expect(missing_docs, reason = "OJS's words")]
 pub struct QueueNumbers {
     pub available: u64,
     pub active: u64,

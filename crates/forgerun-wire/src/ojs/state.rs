@@ -1,13 +1,12 @@
 //! OJS's eight words for where a job stands, as a function of the stored state and its facets (C-02), and the names of its
 //! events.
 
-use forgerun_core::history::{Event, EventKind, Outlook};
+use forgerun_core::history::{Event, EventKind, RetryStatus};
 use forgerun_core::job::Job;
 use forgerun_core::state::{Cause, Facet, State};
 
 /// OJS's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "the words are the documentation")]
 pub enum StateWord {
     Scheduled,
     Available,
@@ -34,7 +33,7 @@ impl StateWord {
 
     /// The word for where `job` stands. A batch of which some items ended well is completed (C-81).
     pub fn of(job: &Job) -> StateWord {
-        if job.is_mixed() && job.head.conducts.is_none() {
+        if job.is_mixed() && job.head.workflow_head.is_none() {
             return StateWord::Completed;
         }
         StateWord::of_facet(job.facet())
@@ -80,10 +79,10 @@ impl StateWord {
 /// OJS's names of an event, in order. A failure has two: that it happened, and what follows. None where OJS has no word: an
 /// assignment is no start yet, and a wait before a retry was told with the failure.
 pub fn event_names(event: &Event, job: &Job) -> &'static [&'static str] {
-    if job.head.conducts.is_some() {
+    if job.head.workflow_head.is_some() {
         return workflow_event_names(event);
     }
-    let EventKind::Moved { to, cause, outlook, .. } = event.kind else {
+    let EventKind::Moved { to, cause, retry_status, .. } = event.kind else {
         return match event.kind {
             EventKind::Progress(_) => &["job.progress"],
             EventKind::Emitted | EventKind::Moved { .. } => &[],
@@ -98,7 +97,7 @@ pub fn event_names(event: &Event, job: &Job) -> &'static [&'static str] {
         (State::Succeeded, _) => &["job.completed"],
         // Handed back without an outcome: nothing failed, and the job is there to be taken again.
         (State::Failed, Cause::HandBack) => &["job.enqueued"],
-        (State::Failed, _) if outlook == Outlook::WillRetry => &["job.failed", "job.retrying"],
+        (State::Failed, _) if retry_status == RetryStatus::WillRetry => &["job.failed", "job.retrying"],
         (State::Failed, _) => &["job.failed", "job.discarded"],
         (State::Canceled, Cause::Expire) => &["job.expired"],
         (State::Canceled, _) => &["job.cancelled"],

@@ -6,11 +6,11 @@ use forgerun_core::webhook::{Events, Webhook};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::members::{Members, Wrong};
+use super::members::{Members, ViolationList};
 use crate::body::quoted;
 use crate::forge::WEBHOOK_DESCRIPTION_BYTES_MAX as DESCRIPTION_BYTES_MAX;
 use crate::hint::nearest;
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 use crate::time;
 
 /// Bytes of a secret that a client chooses.
@@ -70,43 +70,43 @@ pub struct SubscriptionRequest {
 }
 
 /// Reads the body of a subscription to be; it needs an address and events.
-pub fn read_subscription(body: &[u8]) -> Result<SubscriptionRequest, Box<Refused>> {
+pub fn read_subscription(body: &[u8]) -> Result<SubscriptionRequest, Box<RefusedRequest>> {
     read(body, &["url", "events"])
 }
 
 /// Reads the body of a change.
-pub fn read_subscription_change(body: &[u8]) -> Result<SubscriptionRequest, Box<Refused>> {
+pub fn read_subscription_change(body: &[u8]) -> Result<SubscriptionRequest, Box<RefusedRequest>> {
     read(body, &[])
 }
 
-fn read(body: &[u8], required: &[&str]) -> Result<SubscriptionRequest, Box<Refused>> {
+fn read(body: &[u8], required: &[&str]) -> Result<SubscriptionRequest, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     for name in required.iter().filter(|name| members.get(name).is_none()) {
-        wrong.add(BAD, name, "is required", "required");
+        violations.add(BAD, name, "is required", "required");
     }
     if let Some(value) = members.get("filter").filter(|value| value.get() != "{}") {
         let detail = "is not supported: a subscription hears of all queues and types";
-        wrong.add_value(Kind::UnsupportedFeature, "filter", value, detail, "unsupported");
+        violations.add_value(Kind::UnsupportedFeature, "filter", value, detail, "unsupported");
     }
-    let secret: Option<String> = wrong.typed(BAD, "secret", members.get("secret"), "a string");
+    let secret: Option<String> = violations.typed(BAD, "secret", members.get("secret"), "a string");
     if secret.as_ref().is_some_and(|secret| !SECRET_BYTES.contains(&secret.len())) {
-        wrong.add(BAD, "secret", "must have 8 to 64 bytes", "length");
+        violations.add(BAD, "secret", "must have 8 to 64 bytes", "length");
     }
     let request = SubscriptionRequest {
-        url: wrong.typed(BAD, "url", members.get("url"), "a string"),
-        events: members.get("events").and_then(|value| events(value, &mut wrong)),
+        url: violations.typed(BAD, "url", members.get("url"), "a string"),
+        events: members.get("events").and_then(|value| events(value, &mut violations)),
         secret,
-        active: wrong.typed(BAD, "active", members.get("active"), "true or false"),
-        metadata: members.get("metadata").and_then(|value| metadata(value, &mut wrong)),
+        active: violations.typed(BAD, "active", members.get("active"), "true or false"),
+        metadata: members.get("metadata").and_then(|value| metadata(value, &mut violations)),
     };
-    wrong.settle(Some(request))
+    violations.settle(Some(request))
 }
 
-fn events(value: &RawValue, wrong: &mut Wrong) -> Option<Events> {
-    let words: Vec<String> = wrong.typed(BAD, "events", Some(value), "a list of names")?;
+fn events(value: &RawValue, violations: &mut ViolationList) -> Option<Events> {
+    let words: Vec<String> = violations.typed(BAD, "events", Some(value), "a list of names")?;
     if words.is_empty() {
-        wrong.add(BAD, "events", "must name at least one event", "minItems");
+        violations.add(BAD, "events", "must name at least one event", "minItems");
     }
     let mut events = Events::NONE;
     for word in &words {
@@ -118,7 +118,7 @@ fn events(value: &RawValue, wrong: &mut Wrong) -> Option<Events> {
                     Some(near) => format!("must name events, not `{}`; did you mean `{near}`?", quoted(word)),
                     None => format!("must name *, job.* or some of {}", names.collect::<Vec<_>>().join(", ")),
                 };
-                wrong.add_value(BAD, "events", value, detail, "enum");
+                violations.add_value(BAD, "events", value, detail, "enum");
                 break;
             }
         }
@@ -127,12 +127,12 @@ fn events(value: &RawValue, wrong: &mut Wrong) -> Option<Events> {
 }
 
 /// What a client says about it is kept as its description.
-fn metadata(value: &RawValue, wrong: &mut Wrong) -> Option<String> {
-    let members: Map<String, Value> = wrong.typed(BAD, "metadata", Some(value), "an object")?;
+fn metadata(value: &RawValue, violations: &mut ViolationList) -> Option<String> {
+    let members: Map<String, Value> = violations.typed(BAD, "metadata", Some(value), "an object")?;
     let text = Value::Object(members).to_string();
     if text.len() > DESCRIPTION_BYTES_MAX {
         let detail = format!("must have at most {DESCRIPTION_BYTES_MAX} bytes");
-        wrong.add(Kind::MetadataTooLarge, "metadata", detail, "maxLength");
+        violations.add(Kind::MetadataTooLarge, "metadata", detail, "maxLength");
     }
     Some(text)
 }

@@ -3,16 +3,16 @@
 use forgerun_core::catalog::Kind;
 use strsim::damerau_levenshtein;
 
-use super::members::{Members, Wrong};
+use super::members::{Members, ViolationList};
 use crate::body::quoted;
 
 /// Complains about members of the object at `at` whose names nearly are known ones.
-pub(super) fn check(at: &str, members: &Members<'_>, known: &[&str], wrong: &mut Wrong) {
+pub(super) fn check(at: &str, members: &Members<'_>, known: &[&str], violations: &mut ViolationList) {
     for (name, _) in &members.0 {
         if let Some(meant) = meant(name, known) {
             let path = format!("{at}.{}", quoted(name));
             let detail = format!("is not known here; did you mean `{meant}`?");
-            wrong.add(Kind::InvalidArgs, &path, detail, "unknown");
+            violations.add(Kind::InvalidArgs, &path, detail, "unknown");
         }
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use unicode_normalization::{UnicodeNormalization, is_nfc};
 
 use super::duration;
-use super::members::{Members, Wrong};
+use super::members::{Members, ViolationList};
 use super::state::StateWord;
 use super::typos;
 use crate::body::quoted;
@@ -37,7 +37,6 @@ pub struct Uniqueness {
 
 /// What happens when the key is held already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "OJS's words")]
 pub enum OnConflict {
     Reject,
     Ignore,
@@ -58,7 +57,13 @@ const DIMENSIONS: [&str; 4] = ["type", "queue", "args", "meta"];
 
 /// Complains about names in `keys`, `args_keys` and `meta_keys` that exist nowhere in the envelope: jobs would be the same by
 /// something that none of them has (C-122).
-pub(super) fn check_keys(at: &str, members: &Members<'_>, args: &[u8], meta: &[u8], wrong: &mut Wrong) {
+pub(super) fn check_keys(
+    at: &str,
+    members: &Members<'_>,
+    args: &[u8],
+    meta: &[u8],
+    violations: &mut ViolationList,
+) {
     let read = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
     let (args, meta) = (read(args), read(meta));
     let names = |of: &Value| -> Vec<String> {
@@ -82,20 +87,20 @@ pub(super) fn check_keys(at: &str, members: &Members<'_>, args: &[u8], meta: &[u
                 }
                 None => format!("names `{name}`, which is nowhere in the envelope"),
             };
-            wrong.add(Kind::InvalidArgs, &format!("{at}.{member}"), detail, "unknown");
+            violations.add(Kind::InvalidArgs, &format!("{at}.{member}"), detail, "unknown");
         }
     }
 }
 
 /// What the policy at `at` says.
-pub fn read(at: &str, value: &RawValue, wrong: &mut Wrong) -> Option<Uniqueness> {
+pub fn read(at: &str, value: &RawValue, violations: &mut ViolationList) -> Option<Uniqueness> {
     let kind = Kind::MalformedRequest;
     let Some(members) = Members::of_value(value) else {
-        wrong.add_value(kind, at, value, "must be an object", "type");
+        violations.add_value(kind, at, value, "must be an object", "type");
         return None;
     };
     let mut list = |name: &str| -> Option<Vec<String>> {
-        wrong.typed(kind, &format!("{at}.{name}"), members.get(name), "a list of strings")
+        violations.typed(kind, &format!("{at}.{name}"), members.get(name), "a list of strings")
     };
     let keys = list("keys").or_else(|| list("key")).unwrap_or_default();
     let (args_keys, meta_keys, states) = (list("args_keys"), list("meta_keys"), list("states"));
@@ -111,12 +116,12 @@ pub fn read(at: &str, value: &RawValue, wrong: &mut Wrong) -> Option<Uniqueness>
     };
     unique.take_dimensions(keys);
     if unique.meta && unique.meta_keys.is_empty() {
-        wrong.add(kind, &format!("{at}.meta_keys"), "is needed where meta is a dimension", "required");
+        violations.add(kind, &format!("{at}.meta_keys"), "is needed where meta is a dimension", "required");
     }
     if let Some(states) = states {
         unique.states = states.iter().filter_map(|state| StateWord::parse(state)).collect();
         if unique.states.len() != states.len() || states.is_empty() {
-            wrong.add(kind, &format!("{at}.states"), "must be a list of OJS states", "enum");
+            violations.add(kind, &format!("{at}.states"), "must be a list of OJS states", "enum");
         }
     }
     if let Some(value) = members.get("period") {
@@ -124,7 +129,7 @@ pub fn read(at: &str, value: &RawValue, wrong: &mut Wrong) -> Option<Uniqueness>
         unique.period = text.and_then(|text| duration::parse(&text)).filter(|period| !period.is_zero());
         if unique.period.is_none() {
             let path = format!("{at}.period");
-            wrong.add_value(kind, &path, value, "must be a duration above zero, such as PT1H", "format");
+            violations.add_value(kind, &path, value, "must be a duration above zero, such as PT1H", "format");
         }
     }
     if let Some(value) = members.get("on_conflict") {
@@ -132,7 +137,7 @@ pub fn read(at: &str, value: &RawValue, wrong: &mut Wrong) -> Option<Uniqueness>
             Some(on_conflict) => unique.on_conflict = on_conflict,
             None => {
                 let detail = "must be reject, ignore, replace or replace_except_schedule";
-                wrong.add_value(kind, &format!("{at}.on_conflict"), value, detail, "enum");
+                violations.add_value(kind, &format!("{at}.on_conflict"), value, detail, "enum");
             }
         }
     }
@@ -236,9 +241,9 @@ mod tests {
 
     fn unique(text: &str) -> Result<Uniqueness, Kind> {
         let value = RawValue::from_string(text.into()).unwrap();
-        let mut wrong = Wrong::default();
-        let read = read("options.unique", &value, &mut wrong);
-        wrong.settle(read).map_err(|refused| refused.kind)
+        let mut violations = ViolationList::default();
+        let read = read("options.unique", &value, &mut violations);
+        violations.settle(read).map_err(|refused| refused.kind)
     }
 
     fn job<'a>(args: &'a str, queue: &'a str, client: u128) -> Dimensions<'a> {

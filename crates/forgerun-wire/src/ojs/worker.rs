@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Holder, WorkError};
+use forgerun_core::command::{LeaseProof, WorkError};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::item::{Item, ItemEnd, ItemError};
 use forgerun_core::job::Name;
@@ -15,8 +15,8 @@ use serde_json::value::RawValue;
 
 use super::duration;
 use super::kept;
-use super::members::{Members, Wrong};
-use crate::problem::Refused;
+use super::members::{Members, ViolationList};
+use crate::problem::RefusedRequest;
 use crate::readable;
 
 /// How long a fetch may wait.
@@ -45,37 +45,39 @@ pub struct FetchRequest {
 }
 
 /// Reads a fetch.
-pub fn read_fetch(body: &[u8]) -> Result<FetchRequest, Box<Refused>> {
+pub fn read_fetch(body: &[u8]) -> Result<FetchRequest, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
-    let mut wrong = Wrong::default();
-    let request = fetch_of(&members, &mut wrong);
-    wrong.settle(Some(request))
+    let mut violations = ViolationList::default();
+    let request = fetch_of(&members, &mut violations);
+    violations.settle(Some(request))
 }
 
 /// The fetch that these members ask for.
-pub(super) fn fetch_of(members: &Members<'_>, wrong: &mut Wrong) -> FetchRequest {
-    let queues = queues(members, wrong);
-    let count: Option<u64> = wrong.typed(BAD, "count", members.get("count"), "an integer of at least 1");
+pub(super) fn fetch_of(members: &Members<'_>, violations: &mut ViolationList) -> FetchRequest {
+    let queues = queues(members, violations);
+    let count: Option<u64> = violations.typed(BAD, "count", members.get("count"), "an integer of at least 1");
     if count.is_some_and(|count| count == 0 || count > CLAIM_JOBS_MAX as u64) {
-        wrong.add(BAD, "count", format!("must be from 1 to {CLAIM_JOBS_MAX}"), "range");
+        violations.add(BAD, "count", format!("must be from 1 to {CLAIM_JOBS_MAX}"), "range");
     }
-    let wait: Option<u64> = wrong.typed(BAD, "wait_ms", members.get("wait_ms"), "an integer of at least 0");
+    let wait: Option<u64> =
+        violations.typed(BAD, "wait_ms", members.get("wait_ms"), "an integer of at least 0");
     if wait.is_some_and(|wait| wait > WAIT_MS_MAX) {
-        wrong.add(BAD, "wait_ms", format!("must be from 0 to {WAIT_MS_MAX}"), "range");
+        violations.add(BAD, "wait_ms", format!("must be from 0 to {WAIT_MS_MAX}"), "range");
     }
-    let client: Option<String> = wrong.typed(BAD, "client_id", members.get("client_id"), "a client's id");
+    let client: Option<String> =
+        violations.typed(BAD, "client_id", members.get("client_id"), "a client's id");
     let client = client.and_then(|text| match text.parse() {
         Ok(client) => Some(client),
         Err(_) => {
-            wrong.add(BAD, "client_id", "must be a client's id", "format");
+            violations.add(BAD, "client_id", "must be a client's id", "format");
             None
         }
     });
     FetchRequest {
         queues,
         count: count.unwrap_or(1) as usize,
-        worker: worker(members, wrong),
-        lease: lease(members, wrong),
+        worker: worker(members, violations),
+        lease: lease(members, violations),
         wait: Duration::from_millis(wait.unwrap_or(0)),
         client,
     }
@@ -89,16 +91,16 @@ fn required(members: &Members<'_>, name: &str, slip: &str) -> String {
     }
 }
 
-fn queues(members: &Members<'_>, wrong: &mut Wrong) -> Vec<Name> {
+fn queues(members: &Members<'_>, violations: &mut ViolationList) -> Vec<Name> {
     let Some(value) = members.get("queues") else {
-        wrong.add(BAD, "queues", required(members, "queues", "queue"), "required");
+        violations.add(BAD, "queues", required(members, "queues", "queue"), "required");
         return Vec::new();
     };
-    let names: Option<Vec<String>> = wrong.typed(BAD, "queues", Some(value), "a list of queue names");
+    let names: Option<Vec<String>> = violations.typed(BAD, "queues", Some(value), "a list of queue names");
     let Some(names) = names else { return Vec::new() };
     if names.is_empty() || names.len() > CLAIM_QUEUES_MAX {
         let rule = if names.is_empty() { "minItems" } else { "maxItems" };
-        wrong.add(BAD, "queues", format!("must name 1 to {CLAIM_QUEUES_MAX} queues"), rule);
+        violations.add(BAD, "queues", format!("must name 1 to {CLAIM_QUEUES_MAX} queues"), rule);
         return Vec::new();
     }
     let mut queues = Vec::with_capacity(names.len());
@@ -107,28 +109,30 @@ fn queues(members: &Members<'_>, wrong: &mut Wrong) -> Vec<Name> {
             // The second time it is looked at, it is as empty as the first.
             Ok(queue) if queues.contains(&queue) => {}
             Ok(queue) => queues.push(queue),
-            Err(_) => wrong.add(Kind::InvalidQueue, "queues", format!("{name:?} is no queue name"), "format"),
+            Err(_) => {
+                violations.add(Kind::InvalidQueue, "queues", format!("{name:?} is no queue name"), "format")
+            }
         }
     }
     queues
 }
 
-pub(super) fn worker(members: &Members<'_>, wrong: &mut Wrong) -> Option<Name> {
-    let text: String = wrong.typed(BAD, "worker_id", members.get("worker_id"), "a string")?;
+pub(super) fn worker(members: &Members<'_>, violations: &mut ViolationList) -> Option<Name> {
+    let text: String = violations.typed(BAD, "worker_id", members.get("worker_id"), "a string")?;
     let name = Name::new(&text);
     if name.is_none() {
-        wrong.add(BAD, "worker_id", "must have 1 to 255 bytes and no control characters", "format");
+        violations.add(BAD, "worker_id", "must have 1 to 255 bytes and no control characters", "format");
     }
     name
 }
 
-fn lease(members: &Members<'_>, wrong: &mut Wrong) -> Option<Duration> {
+fn lease(members: &Members<'_>, violations: &mut ViolationList) -> Option<Duration> {
     let name = "visibility_timeout_ms";
-    let ms: u64 = wrong.typed(BAD, name, members.get(name), "an integer of at least 1")?;
+    let ms: u64 = violations.typed(BAD, name, members.get(name), "an integer of at least 1")?;
     let lease =
         Some(Duration::from_millis(ms)).filter(|lease| !lease.is_zero() && *lease <= duration::LONGEST);
     if lease.is_none() {
-        wrong.add(BAD, name, "must be an integer of at least 1", "range");
+        violations.add(BAD, name, "must be an integer of at least 1", "range");
     }
     lease
 }
@@ -147,36 +151,40 @@ pub fn fence_of(token: &str, job: JobId) -> Option<u64> {
 
 /// Which job, and what the worker gave to prove that it holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claimed {
+pub struct HeldJobRef {
     /// The job; `None` for an id that is none, which is an id of nothing.
     pub job: Option<JobId>,
     /// The proof. A token that cannot be read is one that was lost.
-    pub holder: Holder,
+    pub proof: LeaseProof,
 }
 
 /// No claim has this fence: the first one is 1.
 const NO_FENCE: u64 = 0;
 
-pub(super) fn claimed(members: &Members<'_>, in_path: Option<&str>, wrong: &mut Wrong) -> Claimed {
+pub(super) fn claimed(
+    members: &Members<'_>,
+    in_path: Option<&str>,
+    violations: &mut ViolationList,
+) -> HeldJobRef {
     let job_id: Option<String> = match in_path {
         Some(id) => Some(id.to_owned()),
         None if members.get("job_id").is_none() => {
-            wrong.add(BAD, "job_id", required(members, "job_id", "id"), "required");
+            violations.add(BAD, "job_id", required(members, "job_id", "id"), "required");
             None
         }
-        None => wrong.typed(BAD, "job_id", members.get("job_id"), "a string"),
+        None => violations.typed(BAD, "job_id", members.get("job_id"), "a string"),
     };
     let job: Option<JobId> = job_id.and_then(|text| text.parse().ok());
-    let token: Option<String> = wrong.typed(BAD, "lease_token", members.get("lease_token"), "a string");
-    Claimed { job, holder: holder(job, token.as_deref(), worker(members, wrong)) }
+    let token: Option<String> = violations.typed(BAD, "lease_token", members.get("lease_token"), "a string");
+    HeldJobRef { job, proof: lease_proof(job, token.as_deref(), worker(members, violations)) }
 }
 
 /// The strongest proof of those given.
-pub fn holder(job: Option<JobId>, token: Option<&str>, worker: Option<Name>) -> Holder {
+pub fn lease_proof(job: Option<JobId>, token: Option<&str>, worker: Option<Name>) -> LeaseProof {
     match (token, worker) {
-        (Some(token), _) => Holder::Token(job.and_then(|job| fence_of(token, job)).unwrap_or(NO_FENCE)),
-        (None, Some(worker)) => Holder::Worker(worker),
-        (None, None) => Holder::Anyone,
+        (Some(token), _) => LeaseProof::Token(job.and_then(|job| fence_of(token, job)).unwrap_or(NO_FENCE)),
+        (None, Some(worker)) => LeaseProof::Worker(worker),
+        (None, None) => LeaseProof::Anyone,
     }
 }
 
@@ -184,30 +192,30 @@ pub fn holder(job: Option<JobId>, token: Option<&str>, worker: Option<Name>) -> 
 #[derive(Clone, Debug)]
 pub struct AckRequest {
     /// Which job, and the proof.
-    pub claimed: Claimed,
+    pub claimed: HeldJobRef,
     /// What came out of it, as received.
     pub result: Option<Box<RawValue>>,
 }
 
 /// Reads an ack; `in_path` is the job's id where the path has it.
-pub fn read_ack(body: &[u8], in_path: Option<&str>) -> Result<AckRequest, Box<Refused>> {
+pub fn read_ack(body: &[u8], in_path: Option<&str>) -> Result<AckRequest, Box<RefusedRequest>> {
     let members = optional(body, in_path)?;
-    let mut wrong = Wrong::default();
-    let claimed = claimed(&members, in_path, &mut wrong);
+    let mut violations = ViolationList::default();
+    let claimed = claimed(&members, in_path, &mut violations);
     let result = members.get("result").map(ToOwned::to_owned);
-    wrong.settle(Some(AckRequest { claimed, result }))
+    violations.settle(Some(AckRequest { claimed, result }))
 }
 
 /// How the items of a batch ended, by the result of its worker: `{"items": [{"itemId", "error": {"message", "retryable"}}]}`. An item
 /// without an error, or that the result does not name, succeeded.
-pub fn item_ends(items: &[Item], result: Option<&RawValue>) -> Result<Vec<ItemEnd>, Box<Refused>> {
+pub fn item_ends(items: &[Item], result: Option<&RawValue>) -> Result<Vec<ItemEnd>, Box<RefusedRequest>> {
     let result: Value = result.and_then(|result| serde_json::from_str(result.get()).ok()).unwrap_or_default();
     let said = result["items"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     for (place, end) in said.iter().enumerate() {
         if !items.iter().any(|item| end["itemId"] == item.id.as_str()) {
             let path = format!("result.items.{place}.itemId");
-            wrong.add(Kind::InvalidArgs, &path, "is no item of this batch", "unknown");
+            violations.add(Kind::InvalidArgs, &path, "is no item of this batch", "unknown");
         }
     }
     let end = |item: &Item| {
@@ -220,11 +228,11 @@ pub fn item_ends(items: &[Item], result: Option<&RawValue>) -> Result<Vec<ItemEn
         });
         ItemEnd { id: item.id.clone(), error }
     };
-    wrong.settle(Some(items.iter().map(end).collect()))
+    violations.settle(Some(items.iter().map(end).collect()))
 }
 
 /// A body that may be left out where the path says what is meant.
-fn optional<'a>(body: &'a [u8], in_path: Option<&str>) -> Result<Members<'a>, Box<Refused>> {
+fn optional<'a>(body: &'a [u8], in_path: Option<&str>) -> Result<Members<'a>, Box<RefusedRequest>> {
     if body.is_empty() && in_path.is_some() { Ok(Members::default()) } else { Members::of_body(body) }
 }
 
@@ -232,7 +240,7 @@ fn optional<'a>(body: &'a [u8], in_path: Option<&str>) -> Result<Members<'a>, Bo
 #[derive(Clone, Debug)]
 pub struct NackRequest {
     /// Which job, and the proof.
-    pub claimed: Claimed,
+    pub claimed: HeldJobRef,
     /// What is to be done.
     pub answer: Nack,
 }
@@ -249,46 +257,46 @@ pub enum Nack {
 }
 
 /// Reads a nack; `in_path` is the job's id where the path has it.
-pub fn read_nack(body: &[u8], in_path: Option<&str>) -> Result<NackRequest, Box<Refused>> {
+pub fn read_nack(body: &[u8], in_path: Option<&str>) -> Result<NackRequest, Box<RefusedRequest>> {
     // A failure is told to whoever asks, even if not every character of it can be.
     let body = readable::mended(body);
     let members = Members::of_body(&body)?;
-    let mut wrong = Wrong::default();
-    let claimed = claimed(&members, in_path, &mut wrong);
-    let answer = nack_of(&members, &mut wrong);
-    wrong.settle(answer.map(|answer| NackRequest { claimed, answer }))
+    let mut violations = ViolationList::default();
+    let claimed = claimed(&members, in_path, &mut violations);
+    let answer = nack_of(&members, &mut violations);
+    violations.settle(answer.map(|answer| NackRequest { claimed, answer }))
 }
 
 /// What a worker asks for with these members of a nack.
-pub(super) fn nack_of(members: &Members<'_>, wrong: &mut Wrong) -> Option<Nack> {
-    let requeue: Option<bool> = wrong.typed(BAD, "requeue", members.get("requeue"), "true or false");
+pub(super) fn nack_of(members: &Members<'_>, violations: &mut ViolationList) -> Option<Nack> {
+    let requeue: Option<bool> = violations.typed(BAD, "requeue", members.get("requeue"), "true or false");
     let delay_ms: Option<u64> =
-        wrong.typed(BAD, "delay_ms", members.get("delay_ms"), "a whole number from 0 on");
+        violations.typed(BAD, "delay_ms", members.get("delay_ms"), "a whole number from 0 on");
     let delay = delay_ms.map(Duration::from_millis);
     match (requeue, members.get("error")) {
         (Some(true), _) => Some(Nack::Requeue(delay.unwrap_or_default())),
         (_, None) => {
-            wrong.add(BAD, "error", "is required, unless the job is requeued", "required");
+            violations.add(BAD, "error", "is required, unless the job is requeued", "required");
             None
         }
-        (_, Some(value)) => match error(value, wrong)? {
+        (_, Some(value)) => match error(value, violations)? {
             Nack::Fail(error) => Some(Nack::Fail(Box::new(WorkError { delay, ..*error }))),
             answer => Some(answer),
         },
     }
 }
 
-fn error(value: &RawValue, wrong: &mut Wrong) -> Option<Nack> {
+fn error(value: &RawValue, violations: &mut ViolationList) -> Option<Nack> {
     let Some(members) = Members::of_value(value) else {
-        wrong.add_value(BAD, "error", value, "must be an object", "type");
+        violations.add_value(BAD, "error", value, "must be an object", "type");
         return None;
     };
     let mut text = |name: &str| -> Option<String> {
-        wrong.typed(BAD, &format!("error.{name}"), members.get(name), "a string")
+        violations.typed(BAD, &format!("error.{name}"), members.get(name), "a string")
     };
     let (code, message, class) = (text("code"), text("message"), text("type"));
     let retryable: Option<bool> =
-        wrong.typed(BAD, "error.retryable", members.get("retryable"), "true or false");
+        violations.typed(BAD, "error.retryable", members.get("retryable"), "true or false");
     let details = members.get("details");
     let code = code.unwrap_or_else(|| "handler_error".into());
     let verdict = match code.as_str() {
@@ -339,7 +347,7 @@ pub struct HeartbeatRequest {
     /// Whose.
     pub worker: Name,
     /// What it holds, and with which proof. Ids that are none are left out.
-    pub jobs: Vec<(JobId, Holder)>,
+    pub jobs: Vec<(JobId, LeaseProof)>,
     /// How many jobs it says it holds, where it gives a number.
     pub active: Option<u64>,
     /// What it is about to do.
@@ -372,45 +380,46 @@ pub fn parse_state(word: &str) -> Option<WorkerState> {
 }
 
 /// Reads a heartbeat in either dialect: a list of ids, or a number and a list.
-pub fn read_heartbeat(body: &[u8]) -> Result<HeartbeatRequest, Box<Refused>> {
+pub fn read_heartbeat(body: &[u8]) -> Result<HeartbeatRequest, Box<RefusedRequest>> {
     // What a worker says of itself is no reason to take its jobs away.
     let body = readable::mended(body);
     let members = Members::of_body(&body)?;
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     if members.get("worker_id").is_none() {
-        wrong.add(BAD, "worker_id", "is required", "required");
+        violations.add(BAD, "worker_id", "is required", "required");
     }
-    let worker = worker(&members, &mut wrong);
+    let worker = worker(&members, &mut violations);
     let tokens = members.get("lease_tokens").and_then(|value| {
         let tokens: Option<serde_json::Map<String, Value>> =
-            wrong.typed(BAD, "lease_tokens", Some(value), "an object of job ids and tokens");
+            violations.typed(BAD, "lease_tokens", Some(value), "an object of job ids and tokens");
         tokens
     });
-    let (ids, active) = listed(&members, &mut wrong);
+    let (ids, active) = listed(&members, &mut violations);
     let jobs = ids.iter().filter_map(|id| {
         let job: JobId = id.parse().ok()?;
         let token = tokens.as_ref().and_then(|tokens| tokens.get(id)?.as_str());
-        Some((job, holder(Some(job), token, worker.clone())))
+        Some((job, lease_proof(Some(job), token, worker.clone())))
     });
     let jobs = jobs.collect();
-    let request = worker.clone().and_then(|worker| heartbeat_of(&members, worker, jobs, active, &mut wrong));
-    wrong.settle(request)
+    let request =
+        worker.clone().and_then(|worker| heartbeat_of(&members, worker, jobs, active, &mut violations));
+    violations.settle(request)
 }
 
 /// The heartbeat of a worker with these jobs; the rest is what its members say.
 pub(super) fn heartbeat_of(
     members: &Members<'_>,
     worker: Name,
-    jobs: Vec<(JobId, Holder)>,
+    jobs: Vec<(JobId, LeaseProof)>,
     active: Option<u64>,
-    wrong: &mut Wrong,
+    violations: &mut ViolationList,
 ) -> Option<HeartbeatRequest> {
-    let word: Option<String> = wrong.typed(BAD, "state", members.get("state"), "a string");
+    let word: Option<String> = violations.typed(BAD, "state", members.get("state"), "a string");
     let state = word.as_deref().map_or(Some(WorkerState::Running), parse_state);
     if state.is_none() {
-        wrong.add(BAD, "state", "must be running, quiet, drain or terminate", "enum");
+        violations.add(BAD, "state", "must be running, quiet, drain or terminate", "enum");
     }
-    let lease = lease(members, wrong);
+    let lease = lease(members, violations);
     Some(HeartbeatRequest { worker, jobs, active, state: state?, lease, facts: facts(members) })
 }
 
@@ -428,7 +437,7 @@ fn facts(members: &Members<'_>) -> WorkerFacts {
     }
 }
 
-fn listed(members: &Members<'_>, wrong: &mut Wrong) -> (Vec<String>, Option<u64>) {
+fn listed(members: &Members<'_>, violations: &mut ViolationList) -> (Vec<String>, Option<u64>) {
     let mut ids: Vec<String> = Vec::new();
     let mut active = None;
     for name in ["active_jobs", "active_job_ids"] {
@@ -439,11 +448,11 @@ fn listed(members: &Members<'_>, wrong: &mut Wrong) -> (Vec<String>, Option<u64>
             active = Some(number);
             continue;
         }
-        let list: Option<Vec<String>> = wrong.typed(BAD, name, Some(value), "a list of job ids");
+        let list: Option<Vec<String>> = violations.typed(BAD, name, Some(value), "a list of job ids");
         ids.extend(list.unwrap_or_default());
     }
     if ids.len() > BEAT_JOBS_MAX {
-        wrong.add(BAD, "active_jobs", format!("must list at most {BEAT_JOBS_MAX} jobs"), "maxItems");
+        violations.add(BAD, "active_jobs", format!("must list at most {BEAT_JOBS_MAX} jobs"), "maxItems");
         ids.clear();
     }
     ids.sort_unstable();
@@ -455,7 +464,7 @@ fn listed(members: &Members<'_>, wrong: &mut Wrong) -> (Vec<String>, Option<u64>
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgressRequest {
     /// Which job, and the proof.
-    pub claimed: Claimed,
+    pub claimed: HeldJobRef,
     /// In percent.
     pub percent: u8,
     /// What the worker says about it.
@@ -468,28 +477,29 @@ pub(super) fn percent_of(percent: f64) -> Option<u8> {
 }
 
 /// Reads progress: a share from 0 to 1, or a percentage.
-pub fn read_progress(body: &[u8], in_path: Option<&str>) -> Result<ProgressRequest, Box<Refused>> {
+pub fn read_progress(body: &[u8], in_path: Option<&str>) -> Result<ProgressRequest, Box<RefusedRequest>> {
     let members = Members::of_body(body)?;
-    let mut wrong = Wrong::default();
-    let claimed = claimed(&members, in_path, &mut wrong);
-    let mut number = |name: &str| -> Option<f64> { wrong.typed(BAD, name, members.get(name), "a number") };
+    let mut violations = ViolationList::default();
+    let claimed = claimed(&members, in_path, &mut violations);
+    let mut number =
+        |name: &str| -> Option<f64> { violations.typed(BAD, name, members.get(name), "a number") };
     let (share, percentage) = (number("progress"), number("percentage"));
     let percent = match (share, percentage) {
         (Some(share), _) => share * 100.0,
         (None, Some(percent)) => percent,
         (None, None) => {
-            wrong.add(BAD, "progress", "is required", "required");
+            violations.add(BAD, "progress", "is required", "required");
             0.0
         }
     };
     if percent_of(percent).is_none() {
         match share {
-            Some(_) => wrong.add(BAD, "progress", "must lie between 0 and 1", "range"),
-            None => wrong.add(BAD, "percentage", "must lie between 0 and 100", "range"),
+            Some(_) => violations.add(BAD, "progress", "must lie between 0 and 1", "range"),
+            None => violations.add(BAD, "percentage", "must lie between 0 and 100", "range"),
         }
     }
-    let message: Option<String> = wrong.typed(BAD, "message", members.get("message"), "a string");
-    wrong.settle(Some(ProgressRequest { claimed, percent: percent.round() as u8, message }))
+    let message: Option<String> = violations.typed(BAD, "message", members.get("message"), "a string");
+    violations.settle(Some(ProgressRequest { claimed, percent: percent.round() as u8, message }))
 }
 
 #[cfg(test)]

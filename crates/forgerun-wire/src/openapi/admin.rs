@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::operation::{Access, Operation, OperationAnswer, OperationBody, Presence};
 use super::operations::{ANY, JOB, NOON, WRITING, answer, limit, path_parameter, query, refusals};
 use super::schemas::{count, id, maybe, object, reference, text, time};
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 
 /// What a request of the operator may meet.
 pub(super) const OF_OPERATOR: &[Kind] =
@@ -205,7 +205,7 @@ fn queues() -> Vec<Operation> {
     ];
     for operation in &mut all[1..] {
         // Without a name there is nothing at the address.
-        let nothing = Refused::new(Kind::RouteNotFound, "There is nothing at this address.").blank();
+        let nothing = RefusedRequest::new(Kind::RouteNotFound, "There is nothing at this address.").blank();
         operation.refusals.push(nothing);
     }
     all

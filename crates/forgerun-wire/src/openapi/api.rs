@@ -14,7 +14,7 @@ use super::schemas::{
     DEADLINE, QUEUE_NAME, count, id, maybe, object, reference, shown_tags, simulated, stages, tags, text,
     time, work_kind,
 };
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 
 /// An operation of the configuration.
 #[derive(Clone, Debug)]
@@ -140,12 +140,12 @@ fn submissions() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn gone() -> Vec<Refused> {
+fn gone() -> Vec<RefusedRequest> {
     let detail = "This job is no longer available. It was kept for 30 days after its end.";
-    vec![Refused::new(Kind::Expired, detail).execution(JOB).member("expiredAt", NOON)]
+    vec![RefusedRequest::new(Kind::Expired, detail).execution(JOB).member("expiredAt", NOON)]
 }
 
-fn of_execution(more: &[&[Kind]]) -> Vec<Refused> {
+fn of_execution(more: &[&[Kind]]) -> Vec<RefusedRequest> {
     let all = [&[ANY, KEYED, OF_JOB][..], more].concat();
     refusals(&all).into_iter().chain(gone()).collect()
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::KeyPolicy;
 use super::schemas::reference;
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 use crate::status;
 
 /// A method of a path.
@@ -26,7 +26,7 @@ pub(super) struct Operation {
     pub(super) body: Option<OperationBody>,
     pub(super) answers: Vec<OperationAnswer>,
     /// All that it may be refused with.
-    pub(super) refusals: Vec<Refused>,
+    pub(super) refusals: Vec<RefusedRequest>,
 }
 
 /// Whom it serves.
@@ -165,7 +165,7 @@ impl Operation {
         for answer in &self.answers {
             responses.insert(answer.status.to_string(), self.answer(answer));
         }
-        let mut by_status: BTreeMap<u16, Vec<&Refused>> = BTreeMap::new();
+        let mut by_status: BTreeMap<u16, Vec<&RefusedRequest>> = BTreeMap::new();
         for refused in &self.refusals {
             by_status.entry(status::http(refused.kind, self.dialect())).or_default().push(refused);
         }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::api::DeclaredOperation;
 use super::operation::{Access, Operation, OperationAnswer, OperationBody, Presence};
 use super::schemas::QUEUE_NAME;
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 
 /// All of them, in the order of the document.
 pub(super) fn all(declared: &[DeclaredOperation<'_>]) -> Vec<Operation> {
@@ -57,9 +57,9 @@ pub(super) const OF_JOB: &[Kind] = &[Kind::Forbidden, Kind::ForeignResource, Kin
 const OF_CLIENT: &[Kind] = &[Kind::ForeignResource, Kind::ClientNotFound];
 
 /// The refusals of these kinds, in the words of the catalog.
-pub(super) fn refusals(kinds: &[&[Kind]]) -> Vec<Refused> {
+pub(super) fn refusals(kinds: &[&[Kind]]) -> Vec<RefusedRequest> {
     let kinds = kinds.iter().flat_map(|kinds| kinds.iter());
-    kinds.map(|kind| Refused::new(*kind, kind.entry().meaning)).collect()
+    kinds.map(|kind| RefusedRequest::new(*kind, kind.entry().meaning)).collect()
 }
 
 pub(super) const JOB: &str = "01890a5d-ac96-774b-bcce-b302099a8057";

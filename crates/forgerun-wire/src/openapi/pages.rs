@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::operation::{Access, Operation, OperationAnswer, Presence};
 use super::operations::{answer, header, path_parameter, refusals};
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 
 /// What any page may meet.
 const TROUBLE: &[Kind] = &[Kind::Internal, Kind::OperationTimeout];
@@ -74,7 +74,7 @@ fn documents() -> Vec<Operation> {
         headers: vec![("ETag", Presence::Always)],
         ..of_types(304, "The caller has it already, as `If-None-Match` says.", &[])
     };
-    let nothing = Refused::new(Kind::RouteNotFound, "There is nothing at this address.").blank();
+    let nothing = RefusedRequest::new(Kind::RouteNotFound, "There is nothing at this address.").blank();
     let missing = refusals(&[TROUBLE]).into_iter().chain([nothing]).collect();
     let document = |media_type| OperationAnswer {
         headers: vec![("ETag", Presence::Always)],

@@ -20,7 +20,7 @@ use crate::forge::{
 use crate::item::{ItemView, ItemsSummary, ItemsView};
 use crate::members::UnknownMembers;
 use crate::operations::{self, AcceptedView, CancelRequest, StatusView};
-use crate::problem::{Refused, Violation};
+use crate::problem::{RefusedRequest, Violation};
 
 const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 const NOON: &str = "2026-05-28T12:00:00.000Z";
@@ -319,7 +319,10 @@ fn a_submission_is_read_by_exactly_the_documented_members() {
         body[member] = json!(true);
         assert_ne!(complaints(&document, schema, &body), Vec::<String>::new(), "{member}");
         let refused = read_submit(body.to_string().as_bytes(), UnknownMembers::Refuse).unwrap_err();
-        assert!(refused.violations.iter().any(|wrong| wrong.pointer == format!("#/{member}")), "{member}");
+        assert!(
+            refused.violations.iter().any(|violation| violation.pointer == format!("#/{member}")),
+            "{member}"
+        );
     }
     let examples =
         document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["examples"]
@@ -347,7 +350,8 @@ fn a_problem_is_composed_of_problem_details_and_async_job_members() {
     let violation =
         Violation { pointer: "#/type".into(), detail: "is missing".into(), constraint: "required" };
     for &kind in Kind::ALL {
-        let refused = Refused::new(kind, "it went wrong").retry_after(3).violations(vec![violation.clone()]);
+        let refused =
+            RefusedRequest::new(kind, "it went wrong").retry_after(3).violations(vec![violation.clone()]);
         let problem = refused.problem(Dialect::Forge, "", &format!("urn:uuid:{ID}"));
         let mut problem: Value = serde_json::from_str(&problem.to_json()).unwrap();
         assert_eq!(complaints(&document, &schema, &problem), Vec::<String>::new(), "{kind:?}");
@@ -527,7 +531,10 @@ fn a_submission_of_the_async_operations_dialect_is_read_by_exactly_the_documente
         assert_ne!(complaints(&document, schema, &body), Vec::<String>::new(), "{member}");
         let refused =
             operations::read_submit(body.to_string().as_bytes(), UnknownMembers::Refuse, true).unwrap_err();
-        assert!(refused.violations.iter().any(|wrong| wrong.pointer == format!("#/{member}")), "{member}");
+        assert!(
+            refused.violations.iter().any(|violation| violation.pointer == format!("#/{member}")),
+            "{member}"
+        );
     }
 }
 
@@ -536,7 +543,7 @@ fn a_refusal_of_every_dialect_fits_its_schema_and_its_errors_are_of_its_own_shap
     let document = document("");
     let violation =
         Violation { pointer: "#/type".into(), detail: "is missing".into(), constraint: "required" };
-    let mut refused = Refused::new(Kind::MalformedRequest, "bad").violations(vec![violation]);
+    let mut refused = RefusedRequest::new(Kind::MalformedRequest, "bad").violations(vec![violation]);
     refused.traceparent = Some("00-1-2-01".into());
     let problem = |dialect| -> Value {
         serde_json::from_str(&refused.problem(dialect, "", "urn:uuid:x").to_json()).unwrap()

@@ -8,7 +8,7 @@ use super::submit::{SubmitRequest, read_submit, refused};
 use crate::body::{self, violation};
 use crate::item::{ItemMembers, both_wrong, take_items};
 use crate::members::UnknownMembers;
-use crate::problem::Refused;
+use crate::problem::RefusedRequest;
 
 /// The members of a batch: those of a submission, and the items.
 pub const BATCH_MEMBERS: &[&str] = &[
@@ -40,7 +40,10 @@ const MANY_TYPES: &str = "batch";
 
 /// Reads a body: what holds for the whole, and the items. A batch is simulated or real as a whole: either every item has a
 /// `work_kind`, its own or that of the batch, or none has. It needs no `type` if every item has one.
-pub fn read_batch(bytes: &[u8], unknown: UnknownMembers) -> Result<(SubmitRequest, Vec<Item>), Box<Refused>> {
+pub fn read_batch(
+    bytes: &[u8],
+    unknown: UnknownMembers,
+) -> Result<(SubmitRequest, Vec<Item>), Box<RefusedRequest>> {
     let mut members = body::object(bytes)?;
     let items = take_items(&mut members, OF_ITEM, unknown);
     let type_needed = items.as_ref().is_ok_and(|items| items.iter().any(|item| item.job_type.is_none()));

@@ -47,14 +47,14 @@ pub struct AcceptedView {
 
 impl AcceptedView {
     /// The answer to a submission. `status` is where the execution stands that it began: now, or when it was first made.
-    pub fn new(job: &Job, status: &str, sight: &StatusContext<'_>) -> AcceptedView {
+    pub fn new(job: &Job, status: &str, context: &StatusContext<'_>) -> AcceptedView {
         let execution = job.id.first_execution();
         AcceptedView {
             job_id: execution.to_string(),
             status: status.into(),
-            status_url: format!("{}{}", sight.base, status_path(execution)),
+            status_url: format!("{}{}", context.base, status_path(execution)),
             submitted_at: time::millis(job.head.created_at),
-            estimated_duration: sight.expected.map(|expected| expected.as_secs_f64().ceil() as u64),
+            estimated_duration: context.expected.map(|expected| expected.as_secs_f64().ceil() as u64),
         }
     }
 }
@@ -207,21 +207,21 @@ pub struct StatusView {
 
 impl StatusView {
     /// The execution of `job` that is or was under way last.
-    pub fn new(job: &Job, sight: &StatusContext<'_>) -> StatusView {
+    pub fn new(job: &Job, context: &StatusContext<'_>) -> StatusView {
         let job_status = words::job_status(job);
         let view = StatusView::blank(job, job.execution, job.execution_n(), &job_status);
         let items = ItemsSummary::of(job);
         let view = StatusView {
             retry_count: job.attempt.saturating_sub(1),
             items,
-            items_url: items.map(|_| format!("{}{}/items", sight.base, status_path(job.execution))),
+            items_url: items.map(|_| format!("{}{}/items", context.base, status_path(job.execution))),
             ..view
         };
         match job.state {
             State::Created | State::Queued | State::Assigned | State::Running => {
-                view.alive(job, &job_status, sight)
+                view.alive(job, &job_status, context)
             }
-            State::Succeeded => view.completed(job, sight),
+            State::Succeeded => view.completed(job, context),
             State::Failed | State::Canceled => view.ended_badly(job),
         }
     }
@@ -296,29 +296,29 @@ impl StatusView {
         }
     }
 
-    fn alive(self, job: &Job, job_status: &JobStatus, sight: &StatusContext<'_>) -> StatusView {
+    fn alive(self, job: &Job, job_status: &JobStatus, context: &StatusContext<'_>) -> StatusView {
         let running = *job_status == JobStatus::Processing;
-        let estimated = estimated_end(job, sight).filter(|_| running);
+        let estimated = estimated_end(job, context).filter(|_| running);
         StatusView {
-            status: live_status(job, sight.extended).into(),
+            status: live_status(job, context.extended).into(),
             progress: job.progress.filter(|_| running),
             message: message(job).filter(|_| running),
-            queue_position: sight.queue_position.filter(|_| !running),
+            queue_position: context.queue_position.filter(|_| !running),
             estimated_completion_at: estimated.map(time::millis),
             ..self
         }
     }
 
-    fn completed(self, job: &Job, sight: &StatusContext<'_>) -> StatusView {
+    fn completed(self, job: &Job, context: &StatusContext<'_>) -> StatusView {
         let ended = job.finished_at.unwrap_or(job.updated_at);
-        let url = || format!("{}{}", sight.base, result_path(job, job.execution));
+        let url = || format!("{}{}", context.base, result_path(job, job.execution));
         StatusView {
             progress: Some(100),
             completed_at: Some(time::millis(ended)),
             duration: Some(seconds(job.head.created_at, ended)),
-            result_url: sight.result.map(|_| url()),
-            result_type: sight.result.map(|result| result_type(result.media_type)),
-            result_size: sight.result.map(|result| result.size),
+            result_url: context.result.map(|_| url()),
+            result_type: context.result.map(|result| result_type(result.media_type)),
+            result_size: context.result.map(|result| result.size),
             ..self
         }
     }
@@ -378,14 +378,14 @@ fn message(job: &Job) -> Option<String> {
 }
 
 /// From what such work usually takes; failing that, from how far it has come. Never in the past.
-fn estimated_end(job: &Job, sight: &StatusContext<'_>) -> Option<Time> {
+fn estimated_end(job: &Job, context: &StatusContext<'_>) -> Option<Time> {
     let began = job.started_at.filter(|_| job.state == State::Running)?;
     let by_progress = || {
         let percent = job.progress.filter(|percent| (1..100).contains(percent))?;
-        Some(began + sight.now.since(began) * 100 / u32::from(percent))
+        Some(began + context.now.since(began) * 100 / u32::from(percent))
     };
-    let estimated = sight.expected.map(|expected| began + expected).or_else(by_progress)?;
-    (estimated > sight.now).then_some(estimated)
+    let estimated = context.expected.map(|expected| began + expected).or_else(by_progress)?;
+    (estimated > context.now).then_some(estimated)
 }
 
 /// Of the written moments, so that a reader who subtracts finds the same.

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
-use crate::problem::{Refused, Violation};
+use crate::problem::{RefusedRequest, Violation};
 use crate::reader::{BodyReader, LooseMembers};
 
 /// A submission whose shape is right.
@@ -61,7 +61,7 @@ pub const SUBMIT_MEMBERS: &[&str] = &[
 ];
 
 /// A refusal that names everything that is wrong.
-pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<Refused> {
+pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<RefusedRequest> {
     body::refused(kind, violations, SUBMIT_MEMBERS)
 }
 
@@ -70,7 +70,7 @@ pub fn read_submit(
     bytes: &[u8],
     unknown: UnknownMembers,
     type_needed: bool,
-) -> Result<SubmitRequest, Box<Refused>> {
+) -> Result<SubmitRequest, Box<RefusedRequest>> {
     let (members, mut reader) = BodyReader::members(bytes, SUBMIT_MEMBERS, unknown, Members::one_by_one)?;
     let request = read(&mut reader, members, type_needed);
     reader.settle(Some(request), SUBMIT_MEMBERS)
@@ -127,14 +127,15 @@ fn read(reader: &mut BodyReader, members: Members, type_needed: bool) -> SubmitR
         }
     }
     let parameters = members.parameters.and_then(|given| parameters(reader, given));
-    let work_kind = members.work_kind.and_then(|word| reader.keep(body::work_kind(&word)));
-    let priority = members.priority.and_then(|number| reader.keep(body::priority(number)));
-    let retry_mode = members.retry_mode.and_then(|word| reader.keep(body::retry_mode("retry_mode", &word)));
-    let timeout = members.timeout.and_then(|text| reader.keep(body::span("timeout", &text)));
-    let deadline = members.deadline.and_then(|text| reader.keep(body::deadline(&text)));
-    let tags = members.tags.and_then(|tags| reader.keep(body::tags(tags)));
+    let work_kind = members.work_kind.and_then(|word| reader.value_of(body::work_kind(&word)));
+    let priority = members.priority.and_then(|number| reader.value_of(body::priority(number)));
+    let retry_mode =
+        members.retry_mode.and_then(|word| reader.value_of(body::retry_mode("retry_mode", &word)));
+    let timeout = members.timeout.and_then(|text| reader.value_of(body::span("timeout", &text)));
+    let deadline = members.deadline.and_then(|text| reader.value_of(body::deadline(&text)));
+    let tags = members.tags.and_then(|tags| reader.value_of(body::tags(tags)));
     let max_retries =
-        members.max_retries.and_then(|number| reader.keep(body::max_retries("maxRetries", number)));
+        members.max_retries.and_then(|number| reader.value_of(body::max_retries("maxRetries", number)));
     SubmitRequest {
         job_type: members.job_type,
         parameters,
@@ -173,7 +174,7 @@ pub struct CancelRequest {
 }
 
 /// Reads a cancel; an empty body says nothing.
-pub fn read_cancel(bytes: &[u8]) -> Result<CancelRequest, Box<Refused>> {
+pub fn read_cancel(bytes: &[u8]) -> Result<CancelRequest, Box<RefusedRequest>> {
     if bytes.is_empty() {
         return Ok(CancelRequest::default());
     }

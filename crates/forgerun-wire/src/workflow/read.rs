@@ -15,8 +15,8 @@ use forgerun_core::workflow::{FailurePolicy, StepCondition, WorkflowForm};
 use serde_json::value::RawValue;
 
 use crate::ojs::envelope::{JobEnvelope, Rules, read_members};
-use crate::ojs::members::{Members, Wrong};
-use crate::problem::Refused;
+use crate::ojs::members::{Members, ViolationList};
+use crate::problem::RefusedRequest;
 
 /// What a description may have at its top.
 pub const WORKFLOW_MEMBERS: &[&str] = &[
@@ -70,21 +70,21 @@ pub struct StepRequest {
 }
 
 /// Reads the description in a body. `simulated` says whether steps may be simulated work.
-pub fn read(body: &[u8], rules: Rules<'_>, simulated: bool) -> Result<WorkflowRequest, Box<Refused>> {
+pub fn read(body: &[u8], rules: Rules<'_>, simulated: bool) -> Result<WorkflowRequest, Box<RefusedRequest>> {
     let top = Members::of_body(body)?;
     let options = top.get("options").and_then(Members::of_value).unwrap_or_default();
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     let kind = Kind::MalformedRequest;
-    let word: Option<String> = wrong.typed(kind, "type", top.get("type"), "a string");
-    let name: Option<String> = wrong.typed(kind, "name", top.get("name"), "a string");
+    let word: Option<String> = violations.typed(kind, "type", top.get("type"), "a string");
+    let name: Option<String> = violations.typed(kind, "name", top.get("name"), "a string");
     if name.as_ref().is_some_and(|name| name.len() > NAME_BYTES_MAX) {
-        wrong.add(kind, "name", format!("must have at most {NAME_BYTES_MAX} bytes"), "maxLength");
+        violations.add(kind, "name", format!("must have at most {NAME_BYTES_MAX} bytes"), "maxLength");
     }
     let policy = ["failure_policy", "on_failure"].iter().find_map(|name| top.get(name).or(options.get(name)));
-    let policy = read_policy(&mut wrong, policy);
-    let idempotency_key = wrong.typed(kind, "idempotency_key", top.get("idempotency_key"), "a string");
-    let correlation_id = wrong.typed(kind, "correlation_id", top.get("correlation_id"), "a string");
-    wrong.settle(Some(()))?;
+    let policy = read_policy(&mut violations, policy);
+    let idempotency_key = violations.typed(kind, "idempotency_key", top.get("idempotency_key"), "a string");
+    let correlation_id = violations.typed(kind, "correlation_id", top.get("correlation_id"), "a string");
+    violations.settle(Some(()))?;
     let mut reader = StepReader { rules, simulated, steps: Vec::new(), n_edges: 0 };
     let form = match word.as_deref() {
         None => reader.graph(&top)?,
@@ -99,7 +99,7 @@ pub fn read(body: &[u8], rules: Rules<'_>, simulated: bool) -> Result<WorkflowRe
     Ok(WorkflowRequest { form, name, policy, idempotency_key, correlation_id, steps })
 }
 
-fn read_policy(wrong: &mut Wrong, value: Option<&RawValue>) -> FailurePolicy {
+fn read_policy(violations: &mut ViolationList, value: Option<&RawValue>) -> FailurePolicy {
     let Some(value) = value else { return FailurePolicy::Continue };
     match serde_json::from_str::<String>(value.get()).ok().as_deref() {
         Some("continue") => FailurePolicy::Continue,
@@ -107,7 +107,7 @@ fn read_policy(wrong: &mut Wrong, value: Option<&RawValue>) -> FailurePolicy {
         Some("compensate") => FailurePolicy::Compensate,
         _ => {
             let detail = "must be continue, stop or compensate";
-            wrong.add_value(Kind::MalformedRequest, "failure_policy", value, detail, "enum");
+            violations.add_value(Kind::MalformedRequest, "failure_policy", value, detail, "enum");
             FailurePolicy::Continue
         }
     }
@@ -122,18 +122,18 @@ fn form_of(word: &str) -> Option<WorkflowForm> {
     }
 }
 
-fn no_form(word: &str) -> Box<Refused> {
-    let mut wrong = Wrong::default();
+fn no_form(word: &str) -> Box<RefusedRequest> {
+    let mut violations = ViolationList::default();
     let detail =
         format!("must be chain, group or batch, or left out for steps with depends_on; not `{word:.40}`");
-    wrong.add(Kind::MalformedRequest, "type", detail, "enum");
-    wrong.settle::<()>(None).expect_err("something is wrong")
+    violations.add(Kind::MalformedRequest, "type", detail, "enum");
+    violations.settle::<()>(None).expect_err("something is wrong")
 }
 
-fn refused(path: &str, detail: impl Into<String>, constraint: &'static str) -> Box<Refused> {
-    let mut wrong = Wrong::default();
-    wrong.add(Kind::MalformedRequest, path, detail, constraint);
-    wrong.settle::<()>(None).expect_err("something is wrong")
+fn refused(path: &str, detail: impl Into<String>, constraint: &'static str) -> Box<RefusedRequest> {
+    let mut violations = ViolationList::default();
+    violations.add(Kind::MalformedRequest, path, detail, constraint);
+    violations.settle::<()>(None).expect_err("something is wrong")
 }
 
 /// The turns of steps that follow the end of others, by their names in a batch.
@@ -162,7 +162,7 @@ impl StepReader<'_> {
         at: &str,
         before: &[u32],
         depth: usize,
-    ) -> Result<Vec<u32>, Box<Refused>> {
+    ) -> Result<Vec<u32>, Box<RefusedRequest>> {
         if depth > NESTED_MAX {
             return Err(refused(at, format!("is nested deeper than {NESTED_MAX} levels"), "maxItems"));
         }
@@ -190,7 +190,7 @@ impl StepReader<'_> {
         path: &str,
         before: &[u32],
         depth: usize,
-    ) -> Result<Vec<u32>, Box<Refused>> {
+    ) -> Result<Vec<u32>, Box<RefusedRequest>> {
         let members = Members::of_value(entry).ok_or_else(|| refused(path, "must be an object", "type"))?;
         let word = members.get("type").and_then(|value| serde_json::from_str::<String>(value.get()).ok());
         let has_entries = members.has("steps") || members.has("jobs");
@@ -206,7 +206,7 @@ impl StepReader<'_> {
         members: &Members<'_>,
         at: &str,
         jobs: Vec<u32>,
-    ) -> Result<Vec<u32>, Box<Refused>> {
+    ) -> Result<Vec<u32>, Box<RefusedRequest>> {
         let mut ends = jobs.clone();
         let Some(value) = members.get("callbacks") else { return Ok(ends) };
         let path = format!("{at}callbacks");
@@ -230,7 +230,7 @@ impl StepReader<'_> {
     }
 
     /// Steps that name those they wait for.
-    fn graph(&mut self, top: &Members<'_>) -> Result<WorkflowForm, Box<Refused>> {
+    fn graph(&mut self, top: &Members<'_>) -> Result<WorkflowForm, Box<RefusedRequest>> {
         let (name, entries) = entries(top, WorkflowForm::Graph, "")?;
         let mut named: Vec<Option<Vec<String>>> = Vec::new();
         let mut callbacks: Vec<bool> = Vec::new();
@@ -238,15 +238,15 @@ impl StepReader<'_> {
             let path = format!("{name}.{place}");
             let members =
                 Members::of_value(entry).ok_or_else(|| refused(&path, "must be an object", "type"))?;
-            let mut wrong = Wrong::default();
+            let mut violations = ViolationList::default();
             let kind = Kind::MalformedRequest;
-            let depends = wrong.typed(
+            let depends = violations.typed(
                 kind,
                 &format!("{path}.depends_on"),
                 members.get("depends_on"),
                 "a list of the ids of steps",
             );
-            named.push(wrong.settle(Some(depends))?);
+            named.push(violations.settle(Some(depends))?);
             let when = condition(&members, &path)?;
             let index = self.step(members, &path, Vec::new(), None)?;
             let step = &mut self.steps[index as usize];
@@ -271,7 +271,7 @@ impl StepReader<'_> {
         name: &str,
         named: &[Option<Vec<String>>],
         callbacks: &[bool],
-    ) -> Result<(), Box<Refused>> {
+    ) -> Result<(), Box<RefusedRequest>> {
         let places: BTreeMap<String, u32> =
             (0..).zip(&self.steps).map(|(n, step)| (step.id.clone(), n)).collect();
         let jobs: Vec<u32> =
@@ -307,7 +307,7 @@ impl StepReader<'_> {
         path: &str,
         after: Vec<u32>,
         given: Option<(String, StepCondition)>,
-    ) -> Result<u32, Box<Refused>> {
+    ) -> Result<u32, Box<RefusedRequest>> {
         let index = self.steps.len();
         if index >= WORKFLOW_STEPS_MAX {
             return Err(refused(
@@ -334,7 +334,12 @@ impl StepReader<'_> {
     }
 
     /// What undoes the step at this place.
-    fn compensation(&self, value: &RawValue, path: &str, index: usize) -> Result<JobEnvelope, Box<Refused>> {
+    fn compensation(
+        &self,
+        value: &RawValue,
+        path: &str,
+        index: usize,
+    ) -> Result<JobEnvelope, Box<RefusedRequest>> {
         let members = Members::of_value(value).ok_or_else(|| refused(path, "must be an object", "type"))?;
         if let Some(name) = OF_STEP.iter().find(|name| members.has(name)) {
             let detail = "is not for a compensation: it runs when its step is to be undone";
@@ -344,7 +349,12 @@ impl StepReader<'_> {
     }
 
     /// The job of a step, or of its compensation.
-    fn job(&self, mut members: Members<'_>, path: &str, index: usize) -> Result<JobEnvelope, Box<Refused>> {
+    fn job(
+        &self,
+        mut members: Members<'_>,
+        path: &str,
+        index: usize,
+    ) -> Result<JobEnvelope, Box<RefusedRequest>> {
         if self.simulated && members.has("work_kind") {
             fill_in(&mut members);
         }
@@ -361,7 +371,7 @@ impl StepReader<'_> {
         Ok(job)
     }
 
-    fn finish(self) -> Result<Vec<StepRequest>, Box<Refused>> {
+    fn finish(self) -> Result<Vec<StepRequest>, Box<RefusedRequest>> {
         let mut ids = std::collections::BTreeSet::new();
         if let Some(twice) = self.steps.iter().find(|step| !ids.insert(&step.id)) {
             return Err(refused(
@@ -390,7 +400,7 @@ fn entries<'a>(
     members: &Members<'a>,
     form: WorkflowForm,
     at: &str,
-) -> Result<(&'static str, Vec<&'a RawValue>), Box<Refused>> {
+) -> Result<(&'static str, Vec<&'a RawValue>), Box<RefusedRequest>> {
     let names = match form {
         WorkflowForm::Chain | WorkflowForm::Graph => ["steps", "jobs"],
         WorkflowForm::Group | WorkflowForm::Batch => ["jobs", "steps"],
@@ -409,7 +419,7 @@ fn entries<'a>(
     }
 }
 
-fn step_id(value: &RawValue, path: &str) -> Result<String, Box<Refused>> {
+fn step_id(value: &RawValue, path: &str) -> Result<String, Box<RefusedRequest>> {
     let id: Option<String> = serde_json::from_str(value.get()).ok();
     let good =
         |id: &String| !id.is_empty() && id.len() <= ITEM_ID_BYTES_MAX && !id.chars().any(char::is_control);
@@ -418,7 +428,7 @@ fn step_id(value: &RawValue, path: &str) -> Result<String, Box<Refused>> {
 }
 
 /// When a step has its turn, where it says so.
-fn condition(members: &Members<'_>, path: &str) -> Result<Option<StepCondition>, Box<Refused>> {
+fn condition(members: &Members<'_>, path: &str) -> Result<Option<StepCondition>, Box<RefusedRequest>> {
     let text = |value: &RawValue| serde_json::from_str::<String>(value.get()).ok();
     if let Some(value) = members.get("when") {
         let when = match text(value).as_deref() {

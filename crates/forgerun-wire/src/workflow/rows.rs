@@ -45,7 +45,7 @@ impl WorkflowRows {
 
     /// What it is called, and how it was described.
     pub fn head(&self) -> Option<&WorkflowHead> {
-        self.job.head.conducts.as_ref()
+        self.job.head.workflow_head.as_ref()
     }
 
     /// The steps, in order.

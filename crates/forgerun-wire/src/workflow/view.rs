@@ -45,7 +45,7 @@ impl WorkflowSummary {
     /// The workflow whose own job this is.
     pub fn new(job: &Job) -> WorkflowSummary {
         let nameless = WorkflowHead { form: WorkflowForm::Graph, name: String::new() };
-        let head = job.head.conducts.as_ref().unwrap_or(&nameless);
+        let head = job.head.workflow_head.as_ref().unwrap_or(&nameless);
         let progress = match job.state {
             State::Succeeded => 100,
             _ => job.progress.unwrap_or(0),

@@ -3,7 +3,7 @@
 use std::vec::Vec;
 
 use crate::checkpoint::Checkpoint;
-use crate::command::{Answer, CheckpointCommand, Command, Held, Holder, Refusal};
+use crate::command::{Answer, CheckpointCommand, Command, HeldJob, LeaseProof, Refusal};
 use crate::id::ClientId;
 use crate::limits;
 use crate::state::State;
@@ -11,20 +11,20 @@ use crate::world::World;
 use crate::world::build::*;
 
 fn save(n: u128, state: &[u8]) -> Command {
-    save_as(n, state, Holder::Anyone)
+    save_as(n, state, LeaseProof::Anyone)
 }
 
-fn save_as(n: u128, state: &[u8], holder: Holder) -> Command {
-    let (held, state) = (held_as(n, holder), state.to_vec());
+fn save_as(n: u128, state: &[u8], proof: LeaseProof) -> Command {
+    let (held, state) = (held_as(n, proof), state.to_vec());
     Command::Checkpoint(CheckpointCommand::Save { held, state, notes: Vec::new() })
 }
 
-fn delete_as(n: u128, holder: Holder) -> Command {
-    Command::Checkpoint(CheckpointCommand::Delete(held_as(n, holder)))
+fn delete_as(n: u128, proof: LeaseProof) -> Command {
+    Command::Checkpoint(CheckpointCommand::Delete(held_as(n, proof)))
 }
 
-fn held_as(n: u128, holder: Holder) -> Held {
-    Held { job: id(n), holder, client: Some(CLIENT) }
+fn held_as(n: u128, proof: LeaseProof) -> HeldJob {
+    HeldJob { job: id(n), proof, client: Some(CLIENT) }
 }
 
 fn saved(answer: Answer) -> Checkpoint {
@@ -41,7 +41,7 @@ fn each_checkpoint_replaces_the_one_before_and_counts_up() {
     assert_eq!(saved(world.ask(save(1, b"a"))).sequence, 1);
     let second = saved(world.ask(save(1, b"b")));
     assert_eq!((second.sequence, second.state), (2, b"b".to_vec()));
-    let delete = || delete_as(1, Holder::Anyone);
+    let delete = || delete_as(1, LeaseProof::Anyone);
     assert_eq!((world.ask(delete()), world.ask(delete())), (Answer::Settled, Answer::Settled));
     assert_eq!(saved(world.ask(save(1, b"c"))).sequence, 1);
 }
@@ -75,7 +75,7 @@ fn a_checkpoint_from_before_the_job_is_of_another_job() {
 fn a_job_that_has_ended_and_one_of_others_take_none() {
     let mut world = World::new();
     world.ask(submit([plain(1)]));
-    let stranger = Held { client: Some(ClientId::from_u128(99)), ..held_as(1, Holder::Anyone) };
+    let stranger = HeldJob { client: Some(ClientId::from_u128(99)), ..held_as(1, LeaseProof::Anyone) };
     let theirs = CheckpointCommand::Save { held: stranger, state: Vec::new(), notes: Vec::new() };
     let theirs = Command::Checkpoint(theirs);
     assert_eq!(world.ask(theirs), Answer::Refused(Refusal::Foreign));
@@ -91,7 +91,7 @@ fn a_job_that_has_ended_and_one_of_others_take_none() {
 #[test]
 fn a_worker_that_lost_its_lease_cannot_touch_the_checkpoint_of_the_next_one() {
     let mut world = World::with_job_in(State::Running, auto);
-    let (old, new) = (|| Holder::Token(1), || Holder::Token(2));
+    let (old, new) = (|| LeaseProof::Token(1), || LeaseProof::Token(2));
     assert_eq!(saved(world.ask(save_as(1, b"a", old()))).sequence, 1);
     world.ask(fail(1, 1));
     let waits = Answer::Refused(Refusal::WrongState(State::Queued));

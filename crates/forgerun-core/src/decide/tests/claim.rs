@@ -52,7 +52,7 @@ fn a_hundred_jobs_are_claimed_one_by_one_in_the_order_of_their_birth() {
 fn claims_of_one_batch_never_share_a_job() {
     let mut world = World::new();
     world.ask(submit((1..=5).map(plain)));
-    let changes = world.tell(vec![claim("q", 2), claim("q", 2), claim("q", 2)]);
+    let changes = world.apply(vec![claim("q", 2), claim("q", 2), claim("q", 2)]);
     let taken: Vec<_> = changes.answers.iter().map(named).collect();
     assert_eq!(taken, [ids([1, 2]), ids([3, 4]), ids([5])]);
 }
@@ -62,7 +62,7 @@ fn a_claim_sees_what_its_batch_did_before_it() {
     let check = |commands: Vec<Command>, expected: &[u128]| {
         let mut world = World::new();
         world.ask(submit([plain(5), plain(6)]));
-        let changes = world.tell(commands.clone());
+        let changes = world.apply(commands.clone());
         let answer =
             changes.answers.iter().rev().find(|answer| matches!(answer, Answer::Claimed { .. })).unwrap();
         assert_eq!(named(answer), ids(expected.iter().copied()), "{commands:?}");
@@ -81,7 +81,7 @@ fn a_newcomer_behind_the_last_job_loaded_waits_for_those_the_claim_cannot_see() 
     let mut world = World::new();
     world.ask(submit([plain(1), plain(2)]));
     // The claim loads job 1 only. Job 3 must not overtake job 2, which the batch never saw.
-    let changes = world.tell(vec![submit([plain(3)]), cancel(1), claim("q", 1)]);
+    let changes = world.apply(vec![submit([plain(3)]), cancel(1), claim("q", 1)]);
     assert_eq!(claimed(&changes.answers[2]), (ids([]), true, false), "it says that there is more");
     assert_eq!(named(&world.ask(claim("q", 1))), ids([2]));
 }
@@ -97,7 +97,7 @@ fn a_claim_says_whether_asking_again_is_worth_it() {
 
 #[test]
 fn an_empty_claim_writes_nothing() {
-    let changes = World::new().tell(vec![claim("q nowhere", 5), claim("q", 0)]);
+    let changes = World::new().apply(vec![claim("q nowhere", 5), claim("q", 0)]);
     assert!(changes.is_empty());
 }
 
@@ -128,10 +128,10 @@ fn no_more_jobs_are_active_than_may_be() {
     let mut world = World::new();
     world.ask(submit((1..=5).map(|n| job(n, simulate))));
     assert_eq!(claimed(&world.ask(claim_as("q", 9, most(2)))), (ids([1, 2]), false, true));
-    let changes = world.tell(vec![claim_as("q", 9, most(2))]);
+    let changes = world.apply(vec![claim_as("q", 9, most(2))]);
     assert_eq!(claimed(&changes.answers[0]), (ids([]), false, true));
     assert!(changes.woken.is_empty(), "a capped claim is not woken by what it left lying");
-    let changes = world.tell(vec![cancel(1), claim_as("q", 9, most(2)), claim_as("q", 9, most(3))]);
+    let changes = world.apply(vec![cancel(1), claim_as("q", 9, most(2)), claim_as("q", 9, most(3))]);
     assert_eq!(claimed(&changes.answers[1]), (ids([3]), false, true), "an ended job makes room at once");
     assert_eq!(claimed(&changes.answers[2]), (ids([4]), false, true));
     assert_eq!(world.n_active(), 3);

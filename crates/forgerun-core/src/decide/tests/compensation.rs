@@ -137,7 +137,7 @@ fn the_outcome_names_ten_of_the_compensations_that_failed() {
     world.run_step(W, 12, false);
     while world.job(W).state == State::Running {
         let jobs = world.start_all();
-        world.tell(jobs.iter().map(|job| end_step(job, false)).collect());
+        world.apply(jobs.iter().map(|job| end_step(job, false)).collect());
     }
     let message = &world.job(W).last_error().unwrap().message;
     assert!(message.contains("s0, s1,") && message.ends_with("s9 and 2 more."), "{message}");
@@ -172,7 +172,7 @@ fn a_cancelled_workflow_is_undone_first_whatever_its_policy() {
         let answer = world.ask(cancel(W));
         assert!(matches!(answer, Answer::Done(_)), "{answer:?}");
         assert_eq!(stands(&world), ("sc-r-".into(), State::Running), "{policy:?}");
-        let again = world.tell(vec![cancel(W)]);
+        let again = world.apply(vec![cancel(W)]);
         assert!(matches!(again.answers[0], Answer::Unchanged(_)) && again.is_empty());
         world.run_step(W, 3, true);
         assert_eq!(stands(&world), ("sc-s-".into(), State::Canceled));
@@ -284,7 +284,7 @@ fn a_retry_from_a_step_that_cannot_run_is_refused_and_changes_nothing() {
     world.run_step(W, 0, false);
     world.run_step(W, 2, true);
     for step in [1, 3, 9] {
-        let changes = world.tell(vec![retry_from(step)]);
+        let changes = world.apply(vec![retry_from(step)]);
         assert_eq!(changes.answers, [Answer::Refused(Refusal::StepNotReady)], "{step}");
         assert!(changes.is_empty());
     }

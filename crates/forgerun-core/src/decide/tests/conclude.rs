@@ -4,7 +4,7 @@ use std::vec;
 
 use super::events;
 use crate::catalog::Kind;
-use crate::history::{EventName, Outlook};
+use crate::history::{EventName, RetryStatus};
 use crate::item::Tally;
 use crate::limits;
 use crate::state::State;
@@ -23,7 +23,7 @@ fn a_batch_is_what_its_items_are() {
         ("tct", State::Failed, EventName::Mixed, Some(Kind::BatchPartial), Some(true)),
     ] {
         let mut world = World::with_job_in(State::Running, batch(3));
-        let changes = world.tell(vec![conclude(1, 1, letters)]);
+        let changes = world.apply(vec![conclude(1, 1, letters)]);
         let job = world.job(1);
         assert_eq!(job.state, state, "{letters}");
         assert_eq!(events(&changes.journal).last().unwrap().name(), name, "{letters}");
@@ -41,7 +41,7 @@ fn a_batch_is_what_its_items_are() {
 fn a_list_that_does_not_fit_the_batch_is_refused_and_changes_nothing() {
     for (set, letters, expected) in [(3, "cc", 3), (3, "cccc", 3), (3, "", 3)] {
         let mut world = World::with_job_in(State::Running, batch(set));
-        let changes = world.tell(vec![conclude(1, 1, letters)]);
+        let changes = world.apply(vec![conclude(1, 1, letters)]);
         assert_eq!(word(&changes.answers[0]), std::format!("WrongItems {{ expected: {expected} }}"));
         assert!(changes.is_empty());
     }
@@ -65,7 +65,7 @@ fn an_automatic_retry_stays_within_the_execution_and_keeps_the_newest_list() {
         auto(head);
         batch(2)(head);
     });
-    let changes = world.tell(vec![conclude(1, 1, "cr")]);
+    let changes = world.apply(vec![conclude(1, 1, "cr")]);
     assert!(changes.outcomes.is_empty(), "the execution goes on");
     let job = world.job(1);
     assert_eq!((job.state, job.attempt), (State::Queued, 2));
@@ -84,13 +84,13 @@ fn what_is_not_worth_another_try_ends_a_batch_of_the_automatic_policy() {
         auto(head);
         batch(2)(head);
     });
-    let changes = world.tell(vec![conclude(1, 1, "cf")]);
+    let changes = world.apply(vec![conclude(1, 1, "cf")]);
     assert_eq!(world.job(1).state, State::Failed);
-    let crate::history::EventKind::Moved { outlook, .. } = events(&changes.journal).last().unwrap().kind
+    let crate::history::EventKind::Moved { retry_status, .. } = events(&changes.journal).last().unwrap().kind
     else {
         panic!()
     };
-    assert_eq!(outlook, Outlook::Open);
+    assert_eq!(retry_status, RetryStatus::Open);
 }
 
 #[test]

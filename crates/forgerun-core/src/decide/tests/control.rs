@@ -17,7 +17,7 @@ use crate::world::build::*;
 fn a_cancel_ends_every_job_that_has_not_ended() {
     for state in [State::Created, State::Queued, State::Assigned, State::Running] {
         let mut world = World::with_job_in(state, |_| {});
-        let changes = world.tell(vec![cancel(1)]);
+        let changes = world.apply(vec![cancel(1)]);
         let job = world.job(1);
         assert_eq!(job.state, State::Canceled);
         assert_eq!(job.cancel, Some(Cancellation { by: "user".into(), reason: "changed my mind".into() }));
@@ -32,7 +32,7 @@ fn a_cancel_ends_every_job_that_has_not_ended() {
 fn a_cancel_of_an_ended_job_tells_its_state_and_nothing_else_happens() {
     for state in [State::Succeeded, State::Failed, State::Canceled] {
         let mut world = World::with_job_in(state, |_| {});
-        let changes = world.tell(vec![cancel(1), cancel(1)]);
+        let changes = world.apply(vec![cancel(1), cancel(1)]);
         for answer in &changes.answers {
             assert!(matches!(answer, Answer::Unchanged(job) if job.state == state), "{answer:?}");
         }
@@ -51,7 +51,7 @@ fn a_cancel_of_an_execution_that_was_retried_leaves_the_newer_one_alone() {
         let crate::Command::Cancel(cancel) = cancel(1) else { unreachable!() };
         crate::Command::Cancel(crate::command::Cancel { execution: Some(execution), ..cancel })
     };
-    let changes = world.tell(vec![cancel_of(before)]);
+    let changes = world.apply(vec![cancel_of(before)]);
     assert!(matches!(&changes.answers[0], Answer::Unchanged(job) if job.execution == newer));
     assert!(changes.is_empty());
     world.ask(cancel_of(newer));
@@ -73,7 +73,7 @@ fn a_cancel_by_the_operator_is_told_as_the_systems() {
     let mut world = World::with_job_in(State::Queued, |_| {});
     let crate::Command::Cancel(mut by_operator) = cancel(1) else { unreachable!() };
     by_operator.owned.client = None;
-    let changes = world.tell(vec![crate::Command::Cancel(by_operator)]);
+    let changes = world.apply(vec![crate::Command::Cancel(by_operator)]);
     assert!(matches!(
         events(&changes.journal)[0].kind,
         EventKind::Moved { cause: Cause::CancelBySystem, .. }
@@ -83,7 +83,7 @@ fn a_cancel_by_the_operator_is_told_as_the_systems() {
 #[test]
 fn a_retry_opens_a_new_execution_of_the_same_job() {
     let mut world = World::with_job_in(State::Failed, |_| {});
-    let changes = world.tell(vec![retry(1, 100)]);
+    let changes = world.apply(vec![retry(1, 100)]);
     let job = world.job(1);
     assert_eq!((job.state, job.attempt, job.execution_n()), (State::Queued, 2, 2));
     assert_eq!(job.execution, ExecutionId::from_u128(100));
@@ -131,7 +131,7 @@ fn three_retries_are_allowed_and_the_fourth_is_refused_without_an_event() {
         world.pass(secs(60)).due();
         world.fail_once(1, |_| {});
     }
-    let changes = world.tell(vec![retry(1, 103)]);
+    let changes = world.apply(vec![retry(1, 103)]);
     assert!(matches!(changes.answers[0], Answer::Refused(Refusal::RetryLimitReached { attempts: 4 })));
     assert!(changes.is_empty());
     assert_eq!(world.job(1).state, State::Failed);
@@ -140,12 +140,12 @@ fn three_retries_are_allowed_and_the_fourth_is_refused_without_an_event() {
 #[test]
 fn repeating_a_retry_is_safe_while_its_execution_is_under_way() {
     let mut world = World::with_job_in(State::Failed, |_| {});
-    let changes = world.tell(vec![retry(1, 100), retry(1, 101)]);
+    let changes = world.apply(vec![retry(1, 100), retry(1, 101)]);
     assert!(matches!(changes.answers[1], Answer::Unchanged(_)), "in the same batch");
     for step in [None, Some(claim("q", 1)), Some(start(1, 2))] {
         world.pass(secs(1)).due();
         step.map(|step| world.ask(step));
-        let changes = world.tell(vec![retry(1, 102)]);
+        let changes = world.apply(vec![retry(1, 102)]);
         assert!(
             matches!(&changes.answers[0], Answer::Unchanged(job) if job.attempt == 2),
             "{:?}",
@@ -220,18 +220,18 @@ fn a_retry_is_refused_while_another_job_has_its_unique_key() {
     for again in [retry as fn(u128, u128) -> crate::Command, revive] {
         let mut world = World::with_job_in(State::Failed, unique);
         world.ask(submit([job(2, unique)]));
-        let changes = world.tell(vec![again(1, 100)]);
+        let changes = world.apply(vec![again(1, 100)]);
         let taken = Refusal::Duplicate { existing: id(2), state: State::Queued, index: 0 };
         assert_eq!(changes.answers, [Answer::Refused(taken)], "it is not replaced, whatever the policy");
         assert!(changes.is_empty());
         world.ask(cancel(2));
-        let changes = world.tell(vec![again(1, 100), submit([job(3, unique)])]);
+        let changes = world.apply(vec![again(1, 100), submit([job(3, unique)])]);
         assert_eq!(word(&changes.answers[0]), "Queued");
         assert_eq!(changes.uniques.get(&[7; 32]), Some(&id(3)), "a newcomer replaces it as any other");
         assert_eq!(world.job(1).state, State::Canceled);
     }
     let mut alone = World::with_job_in(State::Failed, unique);
-    let changes = alone.tell(vec![retry(1, 100)]);
+    let changes = alone.apply(vec![retry(1, 100)]);
     assert_eq!(
         (word(&changes.answers[0]).as_str(), changes.uniques.len()),
         ("Queued", 0),
@@ -248,7 +248,10 @@ fn executions_are_bounded_and_the_last_failure_says_so() {
         world.fail_once(1, |_| {});
     }
     let last = events(&world.journal).last().unwrap().kind;
-    assert!(matches!(last, EventKind::Moved { outlook: crate::history::Outlook::Final, .. }), "{last:?}");
+    assert!(
+        matches!(last, EventKind::Moved { retry_status: crate::history::RetryStatus::Final, .. }),
+        "{last:?}"
+    );
     assert!(matches!(world.ask(retry(1, 999)), Answer::Refused(Refusal::RetryLimitReached { .. })));
     assert!(matches!(world.ask(revive(1, 999)), Answer::Refused(Refusal::RetryLimitReached { .. })));
 }
@@ -288,9 +291,9 @@ fn a_forgotten_job_leaves_a_tombstone_per_execution_and_nothing_else() {
 #[test]
 fn what_ends_and_is_forgotten_in_one_batch_leaves_no_outcome_behind() {
     let mut world = World::with_job_in(State::Running, |_| {});
-    let changes = world.tell(vec![succeed(1, 1), forget(1), cancel(1)]);
+    let changes = world.apply(vec![succeed(1, 1), forget(1), cancel(1)]);
     assert_eq!(word(&changes.answers[2]), "NotFound");
     assert!(world.outcomes.is_empty() && world.results.is_empty());
-    world.tell(vec![submit([plain(2)]), cancel(2), forget(2)]);
+    world.apply(vec![submit([plain(2)]), cancel(2), forget(2)]);
     assert!(world.jobs.is_empty() && world.outcomes.is_empty());
 }

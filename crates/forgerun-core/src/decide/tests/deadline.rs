@@ -47,9 +47,9 @@ fn a_deadline_fails_a_running_attempt_and_cancels_any_other_job() {
         let due_at = world.job(1).head.created_at + secs(5);
         assert_eq!(world.job(1).due_at(), Some(due_at), "{title}");
         world.now = due_at - std::time::Duration::from_micros(1);
-        assert!(world.tell(vec![Command::Due(9)]).is_empty(), "{title}: not before");
+        assert!(world.apply(vec![Command::Due(9)]).is_empty(), "{title}: not before");
         world.now = due_at;
-        let changes = world.tell(vec![Command::Due(9)]);
+        let changes = world.apply(vec![Command::Due(9)]);
         let names: Vec<EventName> = events(&changes.journal).iter().map(Event::name).collect();
         assert_eq!((names, world.job(1).state), (vec![event], to), "{title}");
         world.pass(secs(60));

@@ -7,7 +7,7 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::command::{
-    Answer, Command, DeliveryCommand, Refusal, SendResult, Take, WebhookChange, WebhookCommand,
+    Answer, Command, DeliveryClaim, DeliveryCommand, Refusal, SendResult, WebhookChange, WebhookCommand,
 };
 use crate::delivery::{Delivery, DeliveryFailure, DeliveryStage, DeliverySubject, Endpoint};
 use crate::history::{EventName, JournalEntry, JournalSubject};
@@ -40,7 +40,7 @@ fn webhooks_hear_what_they_asked_for_of_their_own_clients_jobs() {
     let failures = hook(1, |webhook| webhook.events = Events::only(EventName::Failed));
     let stranger = hook(2, |webhook| webhook.client = ClientId::from_u128(2));
     let births = hook(3, |webhook| webhook.events = Events::only(EventName::Created));
-    world.tell(vec![register(failures), register(stranger), register(births)]);
+    world.apply(vec![register(failures), register(stranger), register(births)]);
     world.ask(submit([plain(1)]));
     world.fail_once(1, |_| {});
     assert_eq!(world.deliver_all(), ["Created to http://receiver/3", "Failed to http://receiver/1"]);
@@ -101,10 +101,10 @@ fn an_event_and_the_settling_of_the_one_before_it_in_one_batch_lose_nothing() {
         head.hold = true;
     })]));
     let first = world.courier(9).deliveries.remove(0);
-    world.tell(vec![activate(1), settle(&first, arrived())]);
+    world.apply(vec![activate(1), settle(&first, arrived())]);
     assert_eq!(world.n_deliveries(|stage| matches!(stage, DeliveryStage::Waiting(_))), 1);
     let second = world.courier(9).deliveries.remove(0);
-    world.tell(vec![settle(&second, arrived()), cancel(1)]);
+    world.apply(vec![settle(&second, arrived()), cancel(1)]);
     assert_eq!(world.deliver_all(), ["Canceled to http://caller/"]);
 }
 
@@ -145,7 +145,7 @@ fn deliveries_to_a_closed_endpoint_are_put_off_and_not_counted() {
     world.ask(submit([called_back(1)]));
     let opens_at = world.now + secs(60);
     let closed = BTreeMap::from([(Endpoint::Callback(CALLBACK.into()), opens_at)]);
-    let take = Take { limit: 9, lease: secs(1), closed };
+    let take = DeliveryClaim { limit: 9, lease: secs(1), closed };
     let Answer::Taken(taken) = world.ask(Command::Delivery(DeliveryCommand::Take(take))) else { panic!() };
     let labels: Vec<String> = taken.deliveries.iter().map(|known| label(&world, known)).collect();
     assert_eq!(labels, ["Created to http://receiver/1"]);
@@ -163,7 +163,8 @@ fn an_endpoint_that_is_gone_is_disabled_at_once() {
     world.ask(settle(&taken, SendResult::Gone(attempt(410))));
     let webhook = &world.webhooks[&WebhookId::from_u128(1)];
     assert_eq!(webhook.disabled.map(|disabled| disabled.reason), Some(DisabledReason::Gone));
-    // What was written before is handed out all the same, for the courier to drop; nothing new is written.
+    // What was written before is handed out all the same, for the courier to drop; nothing new is
+    // written.
     let n_before = world.deliveries.len();
     world.ask(claim("q", 1));
     assert_eq!(world.deliveries.len(), n_before);
@@ -205,7 +206,7 @@ fn the_others_are_told_of_a_disabled_endpoint_until_none_is_left() {
     });
     let stranger = hook(6, |webhook| webhook.client = ClientId::from_u128(2));
     let hooks = [hook(1, |_| {}), hook(2, |_| {}), hook(3, |_| {}), deaf, resting, stranger];
-    world.tell(hooks.map(register).to_vec());
+    world.apply(hooks.map(register).to_vec());
     world.ask(Command::Webhook(WebhookCommand::Test(own(1))));
     let mut told = Vec::new();
     // Every one that is told answers that it is gone too.
@@ -230,7 +231,8 @@ fn the_others_are_told_of_a_disabled_endpoint_until_none_is_left() {
         .collect();
     let disabled = |n: u128| (n, world.webhooks[&WebhookId::from_u128(n)].disabled.unwrap());
     assert_eq!(notices, [disabled(1), disabled(3), disabled(2)]);
-    // The second hears of the first after the third did, and is gone by the time that it would hear of the third.
+    // The second hears of the first after the third did, and is gone by the time that it would hear
+    // of the third.
     let expected = [
         "test to http://receiver/1",
         "notice to http://receiver/3",
@@ -246,7 +248,7 @@ fn the_others_are_told_of_a_disabled_endpoint_until_none_is_left() {
 #[test]
 fn two_notices_of_one_moment_are_two() {
     let mut world = World::new();
-    world.tell(vec![register(hook(1, |_| {})), register(hook(2, |_| {}))]);
+    world.apply(vec![register(hook(1, |_| {})), register(hook(2, |_| {}))]);
     for _ in 0..2 {
         world.ask(Command::Webhook(WebhookCommand::Test(own(1))));
         let taken = world.courier(9).deliveries;
@@ -314,7 +316,7 @@ fn a_waiting_delivery_can_be_asked_for_at_once_and_keeps_its_place() {
 fn deliveries_go_with_their_job() {
     let mut world = World::with_job_in(State::Succeeded, |head| head.callback = Some(CALLBACK.into()));
     let taken = world.courier(9).deliveries.remove(0);
-    world.tell(vec![settle(&taken, arrived()), forget(1)]);
+    world.apply(vec![settle(&taken, arrived()), forget(1)]);
     assert_eq!(world.deliveries.len(), 0);
     assert_eq!(world.ask(settle(&taken, arrived())), Answer::Refused(Refusal::DeliveryNotFound));
 }
@@ -322,11 +324,11 @@ fn deliveries_go_with_their_job() {
 #[test]
 fn what_is_written_says_when_a_courier_should_look() {
     let mut world = World::new();
-    let changes = world.tell(vec![submit([called_back(1)])]);
+    let changes = world.apply(vec![submit([called_back(1)])]);
     assert_eq!(changes.delivery_due, Some(world.now));
-    let changes = world.tell(vec![take_deliveries(9)]);
+    let changes = world.apply(vec![take_deliveries(9)]);
     assert_eq!(changes.delivery_due, Some(world.now + secs(10)), "the end of the lease");
-    assert_eq!(world.tell(vec![submit([plain(2)])]).delivery_due, None);
+    assert_eq!(world.apply(vec![submit([plain(2)])]).delivery_due, None);
 }
 
 #[test]

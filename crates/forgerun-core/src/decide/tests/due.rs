@@ -43,10 +43,10 @@ fn each_moment_does_its_work_when_it_comes_and_not_before() {
         let mut world = World::with_job_in(state, set);
         let due_at = world.job(1).due_at().unwrap();
         world.now = due_at - std::time::Duration::from_micros(1);
-        let changes = world.tell(vec![Command::Due(9)]);
+        let changes = world.apply(vec![Command::Due(9)]);
         assert!(changes.is_empty(), "{title}: not before");
         world.now = due_at;
-        let changes = world.tell(vec![Command::Due(9)]);
+        let changes = world.apply(vec![Command::Due(9)]);
         assert!(matches!(changes.answers[0], Answer::Due { n_jobs: 1, more: false, .. }), "{title}");
         let EventKind::Moved { cause, to: moved_to, .. } = events(&changes.journal)[0].kind else {
             panic!("{title}")
@@ -179,7 +179,7 @@ fn a_lost_runner_fails_the_job_for_a_client_to_retry() {
 fn a_lost_runner_is_replaced_at_once_in_automatic_mode() {
     let mut world = World::with_job_in(State::Running, auto);
     world.pass(secs(11));
-    let changes = world.tell(vec![Command::Due(9)]);
+    let changes = world.apply(vec![Command::Due(9)]);
     let names: Vec<EventName> = events(&changes.journal).iter().map(Event::name).collect();
     assert_eq!(names, [EventName::Failed, EventName::Queued], "never straight from RUNNING to QUEUED");
     assert_eq!((world.job(1).attempt, world.job(1).available_at), (2, None));
@@ -253,7 +253,7 @@ fn a_due_job_that_its_batch_changed_before_is_left_alone() {
     let check = |state: State, earlier: Command, expected: State| {
         let mut world = World::with_job_in(state, |_| {});
         world.pass(secs(11));
-        let changes = world.tell(vec![earlier.clone(), Command::Due(9)]);
+        let changes = world.apply(vec![earlier.clone(), Command::Due(9)]);
         assert!(matches!(changes.answers[1], Answer::Due { n_jobs: 0, .. }), "{earlier:?}");
         assert_eq!(world.job(1).state, expected);
     };
@@ -263,7 +263,7 @@ fn a_due_job_that_its_batch_changed_before_is_left_alone() {
     check(State::Assigned, cancel(1), State::Canceled);
     let mut world = World::with_job_in(State::Failed, |head| head.retention = Some(secs(60)));
     world.pass(secs(60));
-    world.tell(vec![forget(1), Command::Due(9)]);
+    world.apply(vec![forget(1), Command::Due(9)]);
     assert!(world.jobs.is_empty());
 }
 
@@ -290,7 +290,7 @@ fn two_bites_in_one_batch_share_the_work() {
     let start_at = world.now + secs(60);
     world.ask(submit((1..=3).map(|n| job(n, |head| head.execution_at = Some(start_at)))));
     world.pass(secs(60));
-    let changes = world.tell(vec![Command::Due(2), Command::Due(9)]);
+    let changes = world.apply(vec![Command::Due(2), Command::Due(9)]);
     assert!(matches!(changes.answers[0], Answer::Due { n_jobs: 2, more: true, .. }));
     assert!(matches!(changes.answers[1], Answer::Due { n_jobs: 1, more: false, .. }));
 }

@@ -1,4 +1,5 @@
-//! Counts that others may be about to change: a batch whose bound depends on one says that it must be exact, and no other does.
+//! Counts that others may be about to change: a batch whose bound depends on one says that it must
+//! be exact, and no other does.
 
 use std::vec;
 use std::vec::Vec;
@@ -12,7 +13,8 @@ use crate::world::build::*;
 use crate::world::{Plain, World};
 use crate::{Batch, Rows, decide, limits, wants};
 
-/// Which counts a command asks for, where all of them are uncertain. Where none is it must ask for none.
+/// Which counts a command asks for, where all of them are uncertain. Where none is it must ask for
+/// none.
 fn asked_for(world: &World, command: Command) -> CountSet {
     let batch = Batch { now: world.now, seed: world.seed, commands: vec![command] };
     let rows = || world.load(&wants(&batch));

@@ -74,10 +74,10 @@ fn a_batch_writes_one_record_however_many_fail_and_none_if_nobody_does() {
     let mut world = World::new();
     world.ask(submit((1..=5).map(|n| job(n, |_| {}))));
     world.ask(claim("q", 5));
-    world.tell((1..=5).map(|n| start(n, 1)).collect());
-    let changes = world.tell(vec![succeed(1, 1), succeed(2, 1)]);
+    world.apply((1..=5).map(|n| start(n, 1)).collect());
+    let changes = world.apply(vec![succeed(1, 1), succeed(2, 1)]);
     assert!(changes.records.is_empty(), "a success costs nothing");
-    let changes = world.tell((3..=5).map(|n| failing(n, 1, "no")).collect());
+    let changes = world.apply((3..=5).map(|n| failing(n, 1, "no")).collect());
     assert_eq!(changes.records.len(), 1);
     let [batch] = &batches(&world)[..] else { panic!("one record") };
     let [group] = &batch.groups[..] else { panic!("one group") };
@@ -92,7 +92,7 @@ fn a_batch_is_added_once_whoever_asks_how_often() {
     let Answer::Due { failures, .. } = world.ask(Command::Due(100)) else { panic!("not due") };
     let fold = Command::Failure(FailureCommand::Fold(failures));
     world.ask(fold.clone());
-    let again = world.tell(vec![fold]);
+    let again = world.apply(vec![fold]);
     assert!(again.is_empty(), "{again:?}");
     assert_eq!(groups(&world)[0].count, 1);
 }
@@ -115,7 +115,7 @@ fn a_group_that_was_not_seen_for_long_is_forgotten() {
     fold(&mut world);
     let id = groups(&world)[0].id;
     let forget = Command::Failure(FailureCommand::Forget(vec![id]));
-    assert!(world.tell(vec![forget.clone()]).is_empty(), "its time has not come");
+    assert!(world.apply(vec![forget.clone()]).is_empty(), "its time has not come");
     world.now = world.now + limits::FAILURE_GROUP_KEEP;
     let changes = world.decide(vec![Command::Due(100)]);
     let Answer::Due { failures, .. } = &changes.answers[0] else { panic!("not due") };

@@ -60,7 +60,7 @@ fn expired_since(number: u8, span: Duration) -> ApiKey {
 }
 
 /// Decides one command about the keys of a client that has these.
-fn tell(known: Vec<ApiKey>, command: KeyCommand) -> (Answer, Changes) {
+fn decide_one(known: Vec<ApiKey>, command: KeyCommand) -> (Answer, Changes) {
     let keyed = !known.is_empty();
     tell_of(Client { keyed, ..Client::new(OWNER, Time::ZERO) }, known, command)
 }
@@ -80,11 +80,11 @@ fn create(rotate: bool, first_only: bool) -> KeyCommand {
 
 #[test]
 fn a_first_key_is_made_without_one_and_the_next_needs_it() {
-    let (answer, changes) = tell(vec![], create(false, true));
+    let (answer, changes) = decide_one(vec![], create(false, true));
     assert_eq!(answer, Answer::Key { key: key(9), created: true });
     assert_eq!((changes.api_keys.len(), changes.clients_keyed), (1, [OWNER].into()));
     for known in [key(1), revoked(1), expired(1)] {
-        let (answer, changes) = tell(vec![known], create(false, true));
+        let (answer, changes) = decide_one(vec![known], create(false, true));
         assert_eq!(answer, Answer::Refused(Refusal::KeyNeeded));
         assert!(changes.is_empty());
     }
@@ -142,7 +142,7 @@ fn a_client_is_named_and_its_name_taken_away() {
 
 #[test]
 fn repeating_a_creation_shows_the_key_that_is_there() {
-    let (answer, changes) = tell(vec![revoked(1), key(2)], create(false, false));
+    let (answer, changes) = decide_one(vec![revoked(1), key(2)], create(false, false));
     assert_eq!(answer, Answer::Key { key: key(2), created: false });
     assert!(changes.is_empty());
 }
@@ -150,7 +150,7 @@ fn repeating_a_creation_shows_the_key_that_is_there() {
 #[test]
 fn rotating_and_renewing_put_a_new_key_in_place_of_the_good_ones() {
     for command in [create(true, false), renew(None)] {
-        let (answer, changes) = tell(vec![key(1), key(2), revoked(3)], command);
+        let (answer, changes) = decide_one(vec![key(1), key(2), revoked(3)], command);
         assert_eq!(answer, Answer::Key { key: key(9), created: true });
         let written: Vec<(u128, bool)> =
             changes.api_keys.values().map(|key| (key.id.as_u128(), key.revoked_at == Some(NOW))).collect();
@@ -161,9 +161,9 @@ fn rotating_and_renewing_put_a_new_key_in_place_of_the_good_ones() {
 #[test]
 fn a_client_without_a_good_key_gets_a_new_one_but_nothing_to_renew() {
     for known in [vec![revoked(1)], vec![expired(1)], vec![]] {
-        let (answer, _) = tell(known.clone(), create(false, false));
+        let (answer, _) = decide_one(known.clone(), create(false, false));
         assert_eq!(answer, Answer::Key { key: key(9), created: true });
-        let (answer, changes) = tell(known, renew(None));
+        let (answer, changes) = decide_one(known, renew(None));
         assert_eq!(answer, Answer::Refused(Refusal::NoKeyToRenew));
         assert!(changes.is_empty());
     }
@@ -171,12 +171,12 @@ fn a_client_without_a_good_key_gets_a_new_one_but_nothing_to_renew() {
 
 #[test]
 fn an_expired_key_renews_itself_once_and_in_time() {
-    let (answer, changes) = tell(vec![expired(1), expired(2)], renew(Some(1)));
+    let (answer, changes) = decide_one(vec![expired(1), expired(2)], renew(Some(1)));
     assert_eq!(answer, Answer::Key { key: key(9), created: true });
     let revoked_now: Vec<bool> = changes.api_keys.values().map(|key| key.revoked_at == Some(NOW)).collect();
     assert_eq!(revoked_now, [true, true, false], "neither of the old ones renews again");
     for known in [vec![expired_since(1, GRACE)], vec![expired(1), key(2)], vec![revoked(1)]] {
-        let (answer, changes) = tell(known, renew(Some(1)));
+        let (answer, changes) = decide_one(known, renew(Some(1)));
         assert_eq!(answer, Answer::Refused(Refusal::KeyExpired));
         assert!(changes.is_empty());
     }
@@ -185,13 +185,13 @@ fn an_expired_key_renews_itself_once_and_in_time() {
 #[test]
 fn a_key_is_revoked_once_and_for_good() {
     let revoke = |number: u8| KeyCommand::Revoke { client: OWNER, key: key(number).id };
-    let (answer, changes) = tell(vec![key(1)], revoke(1));
+    let (answer, changes) = decide_one(vec![key(1)], revoke(1));
     assert_eq!(answer, Answer::Settled);
     assert_eq!(changes.api_keys[&key(1).id].revoked_at, Some(NOW));
-    let (answer, changes) = tell(vec![revoked(1)], revoke(1));
+    let (answer, changes) = decide_one(vec![revoked(1)], revoke(1));
     assert_eq!(answer, Answer::Settled);
     assert!(changes.is_empty(), "the moment it was revoked stays");
-    let (answer, _) = tell(vec![key(1)], revoke(2));
+    let (answer, _) = decide_one(vec![key(1)], revoke(2));
     assert_eq!(answer, Answer::Refused(Refusal::KeyNotFound));
 }
 
@@ -202,7 +202,7 @@ fn a_key_of_another_client_is_not_there() {
     for command in
         [KeyCommand::Revoke { client: OWNER, key: id }, KeyCommand::Used { client: OWNER, key: id }]
     {
-        let (answer, changes) = tell(vec![foreign.clone()], command);
+        let (answer, changes) = decide_one(vec![foreign.clone()], command);
         assert_eq!(answer, Answer::Refused(Refusal::KeyNotFound));
         assert!(changes.is_empty());
     }

@@ -38,7 +38,7 @@ fn a_place_goes_to_whoever_waits_longest_however_it_became_free() {
         world.ask(submit([limited(1, 1), limited(2, 1), limited(3, 1)]));
         world.ask(claim("q", 9));
         world.ask(start(1, 1));
-        let changes = world.tell(vec![free.clone()]);
+        let changes = world.apply(vec![free.clone()]);
         assert_eq!([2, 3].map(|n| world.job(n).parked), [Parked::No, Parked::ForPlace], "{free:?}");
         assert!(!changes.woken.is_empty(), "{free:?}: a worker is told");
         let next = if world.job(1).state == State::Queued { 1 } else { 2 };
@@ -61,7 +61,7 @@ fn a_place_is_free_for_the_claim_behind_it_in_the_same_batch() {
     let mut world = World::new();
     world.ask(submit([limited(1, 1), limited(2, 1)]));
     world.ask(claim_as("q", 9, |claim| claim.start = true));
-    let changes = world.tell(vec![succeed(1, 1), claim("q", 9)]);
+    let changes = world.apply(vec![succeed(1, 1), claim("q", 9)]);
     assert_eq!(named(&changes.answers[1]), ids([2]));
 }
 
@@ -86,22 +86,23 @@ fn a_limited_job_is_not_handed_out_by_the_batch_that_bore_it() {
     let mut world = World::new();
     world.ask(submit([limited(1, 1)]));
     world.ask(claim("q", 1));
-    // Nothing in this batch names a job that was there before, so the state of the limit was not loaded.
-    let changes = world.tell(vec![submit([limited(2, 1)]), claim("q", 9)]);
+    // Nothing in this batch names a job that was there before, so the state of the limit was not
+    // loaded.
+    let changes = world.apply(vec![submit([limited(2, 1)]), claim("q", 9)]);
     assert_eq!(named(&changes.answers[1]), ids([]));
     assert!(!changes.woken.is_empty(), "the next batch looks at it");
     assert_eq!(named(&world.ask(claim("q", 9))), ids([]));
     assert_eq!(world.job(2).parked, Parked::ForPlace);
 }
 
-/// Whoever gets a free place is made claimable, and may be called off before it is claimed. The others must not wait
-/// for it for ever.
+/// Whoever gets a free place is made claimable, and may be called off before it is claimed. The
+/// others must not wait for it for ever.
 #[test]
 fn a_parked_job_is_looked_at_again_when_the_one_before_it_never_takes_its_place() {
     let mut world = World::new();
     world.ask(submit((1..=3).map(|n| limited(n, 1))));
     world.ask(claim("q", 9));
-    world.tell(vec![cancel(1), cancel(2)]);
+    world.apply(vec![cancel(1), cancel(2)]);
     assert_eq!(world.job(3).parked, Parked::ForPlace);
     assert_eq!(named(&world.ask(claim("q", 9))), ids([]));
     world.pass(limits::PARKED).due();

@@ -1,5 +1,5 @@
-//! The rules, command by command, in a world small enough to see whole. What holds for every command is here; the rest
-//! has the same files as the rules.
+//! The rules, command by command, in a world small enough to see whole. What holds for every
+//! command is here; the rest has the same files as the rules.
 
 mod checkpoints;
 mod claim;
@@ -32,7 +32,7 @@ use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
-use crate::command::{Answer, Command, Holder, Owned};
+use crate::command::{Answer, Command, LeaseProof, Owned};
 use crate::history::{Event, EventName, JournalEntry};
 use crate::id::ClientId;
 use crate::job::Shelf;
@@ -66,7 +66,7 @@ fn every_command_does_in_every_state_what_the_table_says() {
             let mut world = World::with_job_in(state, |_| {});
             let command = by_anyone_unless_held(command.clone(), state);
             let before = (world.jobs.clone(), world.journal.len());
-            let changes = world.tell(vec![command]);
+            let changes = world.apply(vec![command]);
             assert_eq!(word(&changes.answers[0]), expected, "{title} in {state:?}");
             let done =
                 State::ALL.iter().any(|state| expected == format!("{state:?}")) || expected == "settled";
@@ -77,7 +77,8 @@ fn every_command_does_in_every_state_what_the_table_says() {
     }
 }
 
-/// Before the first claim there is no token to show, so that the table shows the state rather than the token.
+/// Before the first claim there is no token to show, so that the table shows the state rather than
+/// the token.
 fn by_anyone_unless_held(mut command: Command, state: State) -> Command {
     let held = match &mut command {
         Command::Start(held) | Command::HandBack(held) => held,
@@ -87,7 +88,7 @@ fn by_anyone_unless_held(mut command: Command, state: State) -> Command {
         _ => return command,
     };
     if matches!(state, State::Created | State::Queued | State::Canceled) {
-        held.holder = Holder::Anyone;
+        held.proof = LeaseProof::Anyone;
     }
     command
 }
@@ -104,7 +105,7 @@ fn a_command_on_a_job_that_is_not_there_is_refused() {
         retry(9, 100),
     ];
     for command in commands.into_iter().chain([activate(9), forget(9)]) {
-        let changes = World::new().tell(vec![command]);
+        let changes = World::new().apply(vec![command]);
         assert_eq!(word(&changes.answers[0]), "NotFound");
         assert!(changes.is_empty());
     }
@@ -133,7 +134,7 @@ fn a_job_of_another_client_is_out_of_reach_but_not_for_the_operator() {
             other => panic!("{other:?} has no owner"),
         };
         let mut world = World::with_job_in(state, |_| {});
-        let changes = world.tell(vec![asked_by(stranger)]);
+        let changes = world.apply(vec![asked_by(stranger)]);
         assert_eq!(word(&changes.answers[0]), "Foreign", "{command:?}");
         assert!(changes.is_empty(), "{command:?}");
         assert!(!matches!(world.ask(asked_by(None)), Answer::Refused(_)), "{command:?}");
@@ -174,7 +175,7 @@ fn events_are_numbered_and_timed_upwards_whatever_the_clock_does() {
     world.ask(claim("q", 1));
     world.now = Time::from_millis(500_000);
     world.ask(start(1, 1));
-    world.tell(vec![progress(1, 1, 10), progress(1, 1, 20)]);
+    world.apply(vec![progress(1, 1, 10), progress(1, 1, 20)]);
     world.ask(succeed(1, 1));
     let events = events(&world.journal);
     let times: Vec<Duration> = events.iter().map(|event| event.at.since(birth)).collect();
@@ -184,12 +185,12 @@ fn events_are_numbered_and_timed_upwards_whatever_the_clock_does() {
 
 #[test]
 fn a_refused_command_does_not_disturb_its_neighbours() {
-    let alone = World::with_job_in(State::Running, |_| {}).tell(vec![progress(1, 1, 40), succeed(1, 1)]);
+    let alone = World::with_job_in(State::Running, |_| {}).apply(vec![progress(1, 1, 40), succeed(1, 1)]);
     let stale = |command: Command| vec![progress(1, 1, 40), command, succeed(1, 1)];
     for refused in
         [start(1, 7), fail(1, 7), succeed(1, 7), hand_back(1, 7), cancel(9), retry(1, 100), activate(1)]
     {
-        let changes = World::with_job_in(State::Running, |_| {}).tell(stale(refused));
+        let changes = World::with_job_in(State::Running, |_| {}).apply(stale(refused));
         assert!(matches!(changes.answers[1], Answer::Refused(_)));
         assert_eq!((changes.updated, changes.journal), (alone.updated.clone(), alone.journal.clone()));
         assert_eq!(changes.outcomes, alone.outcomes);
@@ -210,8 +211,8 @@ fn the_same_batch_and_rows_give_the_same_changes() {
     let waits = |world: &World| -> Vec<_> { (1..=4).map(|n| world.job(n).available_at).collect() };
     let mut other = world.clone();
     other.seed += 1000;
-    world.tell(batch());
-    other.tell(batch());
+    world.apply(batch());
+    other.apply(batch());
     assert_ne!(waits(&world), waits(&other), "another seed, another chance");
 }
 
@@ -228,7 +229,7 @@ fn woken_are_the_shelves_with_work_that_nobody_took() {
         let mut world = World::new();
         world.ask(submit([plain(1), job(2, |head| head.queue = name("paused"))]));
         world.ask(pause("paused", true));
-        assert_eq!(shelves(world.tell(commands.clone())), expected, "{commands:?}");
+        assert_eq!(shelves(world.apply(commands.clone())), expected, "{commands:?}");
     };
     let built_in = job(7, |head| {
         head.definition = Some(crate::work::Definition::random(0, 0, 1000));
@@ -254,10 +255,10 @@ fn next_due_is_the_earliest_moment_of_what_was_written() {
     let start_at = world.now + secs(60);
     let later = job(1, |head| head.execution_at = Some(start_at));
     let held = job(2, |head| head.hold = true);
-    assert_eq!(world.tell(vec![submit([later, held])]).next_due, Some(start_at));
-    assert_eq!(world.tell(vec![activate(2)]).next_due, None, "a queued job waits for workers, not for time");
+    assert_eq!(world.apply(vec![submit([later, held])]).next_due, Some(start_at));
+    assert_eq!(world.apply(vec![activate(2)]).next_due, None, "a queued job waits for workers, not for time");
     let lease_end = world.job(2).updated_at + secs(10) + Duration::from_micros(1);
-    assert_eq!(world.tell(vec![claim("q", 1)]).next_due, Some(lease_end));
+    assert_eq!(world.apply(vec![claim("q", 1)]).next_due, Some(lease_end));
 }
 
 fn names(world: &World) -> Vec<EventName> {

@@ -1,4 +1,5 @@
-//! What nodes tell each other is kept as they say it, for a while; what clients have spent adds up, for good.
+//! What nodes tell each other is kept as they say it, for a while; what clients have spent adds up,
+//! for good.
 
 use std::time::Duration;
 use std::vec;

@@ -60,9 +60,9 @@ fn the_pause_of_one_owner_is_not_felt_by_another() {
 fn resuming_wakes_those_who_wait() {
     let mut world = World::new();
     world.ask(set(mine(), paused(true)));
-    let changes = world.tell(vec![set(mine(), paused(false))]);
+    let changes = world.apply(vec![set(mine(), paused(false))]);
     assert!(changes.woken.iter().any(|shelf| shelf.name == mine().key()));
-    let changes = world.tell(vec![set(QueueId::shared(name("q")), paused(false))]);
+    let changes = world.apply(vec![set(QueueId::shared(name("q")), paused(false))]);
     assert!(changes.wake_all, "the queues of every owner are meant");
 }
 
@@ -85,7 +85,7 @@ fn workers_hold_no_more_of_a_queue_than_is_set_for_it() {
     world.ask(submit((1..=4).map(plain)));
     world.ask(set(mine(), QueueChange { active_max: Some(Some(2)), ..QueueChange::default() }));
     assert_eq!(named(&world.ask(claim("q", 9))), ids([1, 2]));
-    let changes = world.tell(vec![claim("q", 9)]);
+    let changes = world.apply(vec![claim("q", 9)]);
     assert!(matches!(&changes.answers[0], Answer::Claimed { capped: true, .. }), "{:?}", changes.answers);
     assert!(changes.woken.is_empty(), "what it may not have does not wake it");
     world.ask(cancel(1));
@@ -101,14 +101,14 @@ fn jobs_of_a_queue_are_handed_out_no_faster_than_is_set_for_it() {
     let mut world = World::new();
     world.ask(submit((1..=9).map(plain)));
     world.ask(set(QueueId::shared(name("q")), rate(2000)));
-    let changes = world.tell(vec![claim("q", 9)]);
+    let changes = world.apply(vec![claim("q", 9)]);
     assert_eq!(named(&changes.answers[0]), ids([1, 2]), "the jobs of a second");
     assert!(changes.woken.is_empty(), "what it may not have does not wake it");
     assert_eq!(changes.next_due, Some(world.now + Duration::from_millis(500)));
-    let changes = world.tell(vec![claim("q", 9)]);
+    let changes = world.apply(vec![claim("q", 9)]);
     assert_eq!((named(&changes.answers[0]), changes.next_due), (ids([]), None), "it is to be woken already");
 
-    let changes = world.pass(Duration::from_millis(500)).tell(vec![Command::Due(usize::MAX)]);
+    let changes = world.pass(Duration::from_millis(500)).apply(vec![Command::Due(usize::MAX)]);
     assert!(changes.woken.iter().any(|shelf| shelf.name == mine().key()), "{:?}", changes.woken);
     assert_eq!(named(&world.ask(claim("q", 9))), ids([3]));
     world.ask(cancel(4));
@@ -121,7 +121,7 @@ fn jobs_of_a_queue_are_handed_out_no_faster_than_is_set_for_it() {
     // A faster rate does not wait for the turn of the slower one.
     assert_eq!(named(&world.ask(claim("q", 9))), ids([]));
     world.ask(set(mine(), rate(1000)));
-    let changes = world.tell(vec![claim("q", 9)]);
+    let changes = world.apply(vec![claim("q", 9)]);
     assert_eq!((named(&changes.answers[0]), changes.next_due), (ids([]), Some(world.now + secs(1))));
     world.pass(secs(1));
     assert_eq!(named(&world.ask(claim("q", 9))), ids([8]));
@@ -187,14 +187,14 @@ fn what_happens_in_a_queue_is_summed_up_by_minute() {
     let mut seen = Activity::default();
     let minute = Minute::of(world.now);
     for command in [submit([plain(1), plain(2)]), claim_as("q", 2, |claim| claim.start = true)] {
-        for (key, activity) in world.tell(vec![command]).activity {
+        for (key, activity) in world.apply(vec![command]).activity {
             assert_eq!(key, (mine().key(), minute));
             seen.merge(activity);
         }
     }
     world.pass(std::time::Duration::from_millis(40));
     for command in [succeed(1, 1), fail(2, 1)] {
-        world.tell(vec![command]).activity.into_values().for_each(|activity| seen.merge(activity));
+        world.apply(vec![command]).activity.into_values().for_each(|activity| seen.merge(activity));
     }
     assert_eq!((seen.submitted, seen.started, seen.succeeded, seen.failed), (2, 2, 1, 1));
     // Two times 40, less what rounding takes: no two moments are the same.

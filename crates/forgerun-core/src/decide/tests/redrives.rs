@@ -6,8 +6,8 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::command::{
-    Answer, Cancel, Claim, Command, Held, Holder, NewJob, Owned, RedriveCommand, RedriveStep, RedriveTarget,
-    Refusal, Submit, WorkerKind,
+    Answer, Cancel, Claim, Command, HeldJob, LeaseProof, NewJob, Owned, RedriveCommand, RedriveStep,
+    RedriveTarget, Refusal, Submit, WorkerKind,
 };
 use crate::failure::FailureId;
 use crate::id::{ExecutionId, JobId};
@@ -26,8 +26,8 @@ fn failed(n: u128) -> (World, FailureId) {
     let mut world = World::new();
     world.ask(submit((1..=n).map(|n| job(n, |_| {}))));
     world.ask(claim("q", n as usize));
-    world.tell((1..=n).map(|n| start(n, 1)).collect());
-    world.tell((1..=n).map(|n| fail(n, 1)).collect());
+    world.apply((1..=n).map(|n| start(n, 1)).collect());
+    world.apply((1..=n).map(|n| fail(n, 1)).collect());
     let reason = world.job(1).failure.unwrap();
     world.pass(core::time::Duration::from_secs(1));
     (world, reason)
@@ -73,7 +73,7 @@ fn step(world: &mut World, token: u64, failure: FailureId, targets: &[(u128, u12
         next: ExecutionId::from_u128(next),
     };
     world.ask(Command::Redrive(RedriveCommand::Step(RedriveStep {
-        held: Held { job: id(OWN), holder: Holder::Token(token), client: Some(CLIENT) },
+        held: HeldJob { job: id(OWN), proof: LeaseProof::Token(token), client: Some(CLIENT) },
         failure,
         targets: targets.iter().map(target).collect(),
         failed_again: 0,
@@ -123,10 +123,10 @@ fn no_execution_is_redriven_twice_and_what_failed_since_is_left_alone() {
     world.pass(core::time::Duration::from_secs(1));
     world.ask(claim("q", 1));
     let fence = world.job(1).fence;
-    world.tell(vec![start(1, fence), fail(1, fence)]);
+    world.apply(vec![start(1, fence), fail(1, fence)]);
     let target =
         RedriveTarget { job: id(1), failed: world.job(1).execution, next: ExecutionId::from_u128(103) };
-    let held = Held { job: id(OWN), holder: Holder::Token(token), client: Some(CLIENT) };
+    let held = HeldJob { job: id(OWN), proof: LeaseProof::Token(token), client: Some(CLIENT) };
     let newer =
         RedriveStep { held, failure: reason, targets: vec![target], failed_again: 1, watched: vec![] };
     let newer = redriven(world.ask(Command::Redrive(RedriveCommand::Step(newer))));

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::vec;
 
-use crate::command::{Blob, Command, Content, Held, Holder, Output, Succeed};
+use crate::command::{Blob, Command, Content, HeldJob, LeaseProof, Output, Succeed};
 use crate::id::BlobId;
-use crate::job::{Head, Keep, ResultNote};
+use crate::job::{Head, ResultNote, ResultRetention};
 use crate::limits;
 use crate::state::State;
 use crate::world::World;
@@ -14,11 +14,12 @@ use crate::world::build::*;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-const KEEP: Keep = Keep { small: Duration::from_secs(30 * 24 * 3600), medium: DAY, large: DAY };
+const KEEP: ResultRetention =
+    ResultRetention { small: Duration::from_secs(30 * 24 * 3600), medium: DAY, large: DAY };
 
 fn kept(head: &mut Head) {
     head.retention = Some(40 * DAY);
-    head.keep = Some(Keep { medium: 7 * DAY, ..KEEP });
+    head.result_retention = Some(ResultRetention { medium: 7 * DAY, ..KEEP });
 }
 
 fn output(media_type: &str, size: u64) -> Arc<Output> {
@@ -27,7 +28,7 @@ fn output(media_type: &str, size: u64) -> Arc<Output> {
 }
 
 fn succeed_with(output: Arc<Output>) -> Command {
-    let held = Held { job: id(1), holder: Holder::Token(1), client: None };
+    let held = HeldJob { job: id(1), proof: LeaseProof::Token(1), client: None };
     Command::Succeed(Succeed { held, output: Some(output) })
 }
 
@@ -36,7 +37,7 @@ fn the_content_of_a_result_is_kept_by_its_class() {
     let check = |media_type: &str, size: u64, days: u32| {
         let mut world = World::with_job_in(State::Running, kept);
         let output = output(media_type, size);
-        let changes = world.tell(vec![succeed_with(output.clone())]);
+        let changes = world.apply(vec![succeed_with(output.clone())]);
         let job = world.job(1);
         let expires_at = job.finished_at.map(|at| at + days * DAY);
         let note = ResultNote { media_type: media_type.into(), size, expires_at };
@@ -63,13 +64,13 @@ fn nothing_outlives_the_record_of_its_job() {
             kept(head);
             head.retention = Some(retention);
         });
-        world.tell(vec![succeed_with(output("text/csv", 10))]);
+        world.apply(vec![succeed_with(output("text/csv", 10))]);
         let job = world.job(1);
         let expires_at = job.result.as_ref().unwrap().expires_at;
         assert_eq!(expires_at, expires_after.and_then(|span| Some(job.finished_at? + span)));
     }
     let mut world = World::with_job_in(State::Running, |_| {});
-    world.tell(vec![succeed_with(output("text/csv", 10))]);
+    world.apply(vec![succeed_with(output("text/csv", 10))]);
     assert_eq!(world.job(1).result.as_ref().unwrap().expires_at, None, "no class, no moment of its own");
 }
 

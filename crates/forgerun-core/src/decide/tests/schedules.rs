@@ -92,7 +92,7 @@ fn a_tick_makes_a_job_and_moves_the_schedule_on_in_one_step() {
     let tick = world.now;
     let seen = due(&mut world).pop().unwrap();
     let command = firing(seen, tick, 1);
-    let changes = world.tell(vec![command]);
+    let changes = world.apply(vec![command]);
     assert_eq!((changes.inserted.len(), changes.records.len()), (1, 1));
     let job = world.job(1);
     assert_eq!(job.head.schedule, Some(ScheduledRun { name: name("nightly"), tick }));
@@ -108,7 +108,7 @@ fn two_nodes_that_find_one_tick_make_one_job() {
     world.pass(secs(60));
     let seen = due(&mut world).pop().unwrap();
     let (one, other) = (firing(seen.clone(), world.now, 1), firing(seen, world.now, 2));
-    let answers = world.tell(vec![one.clone(), other]).answers;
+    let answers = world.apply(vec![one.clone(), other]).answers;
     assert_eq!(answers, [Answer::Settled, Answer::Settled]);
     assert_eq!(jobs(&world), [id(1)]);
     // And so in a transaction of its own, however late.

@@ -40,7 +40,7 @@ fn report(fence: u64, row: i64) -> Command {
     Command::Sink(SinkCommand::Report(said(fence, row)))
 }
 
-fn leave(fence: u64, row: i64) -> Command {
+fn release(fence: u64, row: i64) -> Command {
     Command::Sink(SinkCommand::Leave(said(fence, row)))
 }
 
@@ -56,7 +56,7 @@ fn a_new_sink_begins_where_its_first_holder_says_and_later_ones_go_on() {
     let mut world = World::new();
     let first = sink(world.ask(take_as("a", 5, false)));
     assert_eq!((first.position, first.fence), (SinkPosition::after(5), 1));
-    world.ask(leave(1, 7));
+    world.ask(release(1, 7));
     let second = sink(world.ask(take_as("b", 99, false)));
     assert_eq!((second.position, second.fence, second.totals.sent), (SinkPosition::after(7), 2, 7));
 }
@@ -81,7 +81,7 @@ fn what_an_old_holder_says_is_refused() {
     world.pass(LEASE);
     sink(world.ask(take("b")));
     assert_eq!(world.ask(report(1, 9)), Answer::Refused(Refusal::LeaseLost));
-    assert_eq!(world.ask(leave(1, 9)), Answer::Refused(Refusal::LeaseLost));
+    assert_eq!(world.ask(release(1, 9)), Answer::Refused(Refusal::LeaseLost));
     assert_eq!(sink(world.ask(report(2, 6))).position, SinkPosition::after(6));
 }
 
@@ -106,7 +106,7 @@ fn a_place_never_moves_back() {
 fn after_leaving_or_when_the_holder_is_known_to_be_gone_nobody_waits() {
     let mut world = World::new();
     sink(world.ask(take("a")));
-    sink(world.ask(leave(1, 6)));
+    sink(world.ask(release(1, 6)));
     assert_eq!(world.ask(report(1, 7)), Answer::Refused(Refusal::LeaseLost), "it has left");
     assert_eq!(sink(world.ask(take("b"))).fence, 2);
     assert_eq!(sink(world.ask(take_as("c", 0, true))).fence, 3);

@@ -21,7 +21,7 @@ fn a_key_used_before_names_the_same_job_as_it_stands_now() {
     let mut world = World::new();
     world.ask(keyed(1, "a", 0));
     world.ask(claim("q", 1));
-    let changes = world.tell(vec![keyed(2, "a", 0)]);
+    let changes = world.apply(vec![keyed(2, "a", 0)]);
     let Answer::Submitted { jobs, existing: true } = &changes.answers[0] else { panic!("{changes:?}") };
     assert_eq!((jobs[0].id, jobs[0].state), (id(1), State::Assigned));
     assert!(changes.is_empty());
@@ -31,7 +31,7 @@ fn a_key_used_before_names_the_same_job_as_it_stands_now() {
 #[test]
 fn equal_requests_in_one_batch_make_one_job() {
     let mut world = World::new();
-    let changes = world.tell((1..=50).map(|n| keyed(n, "a", 0)).collect());
+    let changes = world.apply((1..=50).map(|n| keyed(n, "a", 0)).collect());
     assert!(changes.answers.iter().all(|answer| named(answer) == ids([1])));
     assert_eq!(changes.answers.iter().filter(|answer| existing(answer)).count(), 49);
     assert_eq!(world.jobs.len(), 1);
@@ -41,10 +41,10 @@ fn equal_requests_in_one_batch_make_one_job() {
 fn a_key_with_another_request_is_refused() {
     let mut world = World::new();
     world.ask(keyed(1, "a", 0));
-    let changes = world.tell(vec![keyed(2, "a", 1)]);
+    let changes = world.apply(vec![keyed(2, "a", 1)]);
     assert_eq!(word(&changes.answers[0]), word(&Answer::Refused(Refusal::IdempotencyConflict(id(1)))));
     assert!(changes.is_empty());
-    let same_batch = World::new().tell(vec![keyed(1, "a", 0), keyed(2, "a", 1)]);
+    let same_batch = World::new().apply(vec![keyed(1, "a", 0), keyed(2, "a", 1)]);
     assert!(matches!(same_batch.answers[1], Answer::Refused(Refusal::IdempotencyConflict(_))));
 }
 
@@ -56,7 +56,7 @@ fn a_request_that_is_too_late_repeats_one_that_was_not_and_makes_no_new_job() {
         Command::Submit(submit)
     };
     let mut world = World::new();
-    let changes = world.tell(vec![late(1)]);
+    let changes = world.apply(vec![late(1)]);
     assert_eq!(word(&changes.answers[0]), word(&Answer::Refused(Refusal::TooLate)));
     assert!(changes.is_empty());
     world.ask(keyed(2, "a", 0));
@@ -101,11 +101,11 @@ fn a_key_forgotten_and_used_anew_in_one_batch_belongs_to_the_new_job() {
     let mut world = World::new();
     world.ask(keyed(1, "a", 0));
     world.ask(cancel(1));
-    let changes = world.tell(vec![forget(1), keyed(2, "a", 1)]);
+    let changes = world.apply(vec![forget(1), keyed(2, "a", 1)]);
     assert_eq!(named(&changes.answers[1]), ids([2]));
     assert!(existing(&world.ask(keyed(3, "a", 1))));
     // The other way round: used and forgotten again before the batch is over.
-    world.tell(vec![keyed(4, "b", 0), cancel(4), forget(4)]);
+    world.apply(vec![keyed(4, "b", 0), cancel(4), forget(4)]);
     assert_eq!(named(&world.ask(keyed(5, "b", 0))), ids([5]));
 }
 
@@ -115,7 +115,7 @@ fn a_key_whose_job_was_only_met_and_is_gone_counts_as_unused() {
     world.ask(submit([unique(1, |_| {})]));
     let Command::Submit(mut submit) = keyed(2, "a", 0) else { unreachable!() };
     submit.jobs = vec![unique(2, |unique| unique.on_conflict = Conflict::Ignore)];
-    let changes = world.tell(vec![Command::Submit(submit)]);
+    let changes = world.apply(vec![Command::Submit(submit)]);
     assert_eq!(named(&changes.answers[0]), ids([1]));
     assert!(!changes.is_empty(), "the key is worth a transaction of its own");
     world.ask(cancel(1));
@@ -181,13 +181,13 @@ fn a_unique_key_is_free_after_its_period_and_outside_its_states() {
 #[test]
 fn a_unique_key_counts_within_the_batch_and_is_forgotten_with_its_job() {
     let mut world = World::new();
-    let changes = world.tell(vec![submit([unique(1, |_| {})]), submit([unique(2, |_| {})])]);
+    let changes = world.apply(vec![submit([unique(1, |_| {})]), submit([unique(2, |_| {})])]);
     assert!(matches!(changes.answers[1], Answer::Refused(Refusal::Duplicate { .. })));
     let twice = world
         .ask(submit([unique(3, |unique| unique.key = [6; 32]), unique(4, |unique| unique.key = [6; 32])]));
     let within = Refusal::DuplicateWithin { index: 1 };
     assert_eq!(twice, Answer::Refused(within), "a list is checked against itself");
-    world.tell(vec![cancel(1), forget(1), submit([unique(5, |_| {})])]);
+    world.apply(vec![cancel(1), forget(1), submit([unique(5, |_| {})])]);
     assert_eq!(world.uniques[&[5; 32]], id(5));
 }
 
@@ -259,7 +259,7 @@ fn a_list_counts_once_what_takes_the_place_of_another_of_it() {
 fn a_list_is_born_whole_or_not_at_all() {
     let mut world = World::new();
     world.ask(submit([unique(1, |_| {})]));
-    let changes = world.tell(vec![submit([plain(2), unique(3, |_| {}), plain(4)])]);
+    let changes = world.apply(vec![submit([plain(2), unique(3, |_| {}), plain(4)])]);
     assert!(matches!(changes.answers[0], Answer::Refused(_)));
     assert!(changes.is_empty());
     assert_eq!(named(&world.ask(submit([plain(2), plain(4)]))), ids([2, 4]));
@@ -283,13 +283,13 @@ fn an_id_that_is_taken_is_refused() {
     let mut world = World::new();
     world.ask(submit([given(1)]));
     assert!(duplicate(&world.ask(submit([given(1)]))), "by a job that is there");
-    let changes = World::new().tell(vec![submit([given(1)]), submit([given(1)])]);
+    let changes = World::new().apply(vec![submit([given(1)]), submit([given(1)])]);
     assert!(duplicate(&changes.answers[1]), "by a job of the same batch");
     let within = World::new().ask(submit([given(1), given(2), given(1)]));
     let expected = Answer::Refused(Refusal::DuplicateWithin { index: 2 });
     assert_eq!(within, expected, "by a job of the same list, which is not there either");
     world.ask(cancel(1));
-    let changes = world.tell(vec![forget(1), submit([given(1)])]);
+    let changes = world.apply(vec![forget(1), submit([given(1)])]);
     assert!(duplicate(&changes.answers[1]), "by a job that this very batch forgets");
 }
 
@@ -303,13 +303,13 @@ fn a_full_queue_refuses_and_keeps_nothing() {
     let mut world = World::new();
     assert_eq!(named(&world.ask(with_room_for(2, [plain(1), plain(2)]))), ids([1, 2]));
     let full = Answer::Refused(Refusal::QueueFull { queue: name("q"), waiting: 2, max: 2 });
-    let changes = world.tell(vec![with_room_for(2, [plain(3)])]);
+    let changes = world.apply(vec![with_room_for(2, [plain(3)])]);
     assert_eq!(word(&changes.answers[0]), word(&full));
     assert!(changes.is_empty());
     let elsewhere = job(4, |head| head.queue = name("other"));
     assert_eq!(named(&world.ask(with_room_for(2, [elsewhere]))), ids([4]), "queues are full one by one");
     world.ask(claim("q", 1));
-    let changes = world.tell(vec![with_room_for(2, [plain(5)]), with_room_for(2, [plain(6)])]);
+    let changes = world.apply(vec![with_room_for(2, [plain(5)]), with_room_for(2, [plain(6)])]);
     assert_eq!(named(&changes.answers[0]), ids([5]), "a claimed job makes room");
     assert_eq!(word(&changes.answers[1]), word(&full), "the batch counts its own");
     let list = with_room_for(4, [plain(7), plain(8), plain(9)]);

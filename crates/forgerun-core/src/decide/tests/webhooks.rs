@@ -1,4 +1,5 @@
-//! Webhooks: who may have which, and what changing them does. And the keys that deliveries are signed with.
+//! Webhooks: who may have which, and what changing them does. And the keys that deliveries are
+//! signed with.
 
 use std::vec;
 use std::vec::Vec;
@@ -47,7 +48,7 @@ fn a_client_has_one_webhook_per_url_and_not_too_many() {
 fn two_registrations_of_one_url_in_one_batch_make_one() {
     let mut world = World::new();
     let same = |n| register(hook(n, |webhook| webhook.url = "http://same/".into()));
-    let answers = world.tell(vec![same(1), same(2)]).answers;
+    let answers = world.apply(vec![same(1), same(2)]).answers;
     assert_eq!(answers[1], Answer::Refused(Refusal::WebhookExists(WebhookId::from_u128(1))));
     assert_eq!(world.webhooks.len(), 1);
 }
@@ -65,7 +66,7 @@ fn only_the_owner_reaches_a_webhook() {
         ]
     };
     for command in commands(OwnedWebhook { client: ClientId::from_u128(2), ..own(1) }) {
-        let changes = world.tell(vec![Command::Webhook(command)]);
+        let changes = world.apply(vec![Command::Webhook(command)]);
         assert_eq!(changes.answers, [Answer::Refused(Refusal::Foreign)]);
         assert!(changes.is_empty());
     }
@@ -84,7 +85,7 @@ fn a_webhook_that_was_changed_meanwhile_is_left_alone() {
         Command::Webhook(WebhookCommand::Update { webhook: of(revision), change })
     };
     // Two of one batch see the same moment; the second comes too late all the same.
-    let answers = world.tell(vec![describe(seen, "first"), describe(seen, "second")]).answers;
+    let answers = world.apply(vec![describe(seen, "first"), describe(seen, "second")]).answers;
     let first = webhook(answers[0].clone());
     assert_eq!(answers[1], Answer::Refused(Refusal::WebhookChanged));
     assert!(first.revision() > seen);
@@ -207,7 +208,7 @@ fn keys(answer: Answer) -> Vec<SigningKey> {
 fn the_first_signing_key_is_made_once() {
     let mut world = World::new();
     let ensure = |n| Command::Signing(SigningCommand::Ensure(signing_key(n)));
-    let answers = world.tell(vec![ensure(1), ensure(2)]).answers;
+    let answers = world.apply(vec![ensure(1), ensure(2)]).answers;
     assert_eq!(answers[0], answers[1]);
     assert_eq!(keys(world.ask(ensure(3))), [signing_key(1)]);
 }

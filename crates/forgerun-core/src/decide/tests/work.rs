@@ -1,4 +1,5 @@
-//! What the holder of a job reports: fencing, signs of life, success, failure with its policies, hand-back.
+//! What the holder of a job reports: fencing, signs of life, success, failure with its policies,
+//! hand-back.
 
 use std::string::String;
 use std::time::Duration;
@@ -7,8 +8,8 @@ use std::vec::Vec;
 
 use super::events;
 use crate::catalog::Kind;
-use crate::command::{Answer, Command, Content, Extend, Held, Holder, Note, Snooze, WorkError};
-use crate::history::{Event, EventKind, EventName, Outlook};
+use crate::command::{Answer, Command, Content, Extend, HeldJob, LeaseProof, Note, Snooze, WorkError};
+use crate::history::{Event, EventKind, EventName, RetryStatus};
 use crate::job::Head;
 use crate::limits;
 use crate::retry::{Exhaustion, RetryVerdict};
@@ -30,7 +31,7 @@ fn a_stale_token_is_refused_whatever_it_reports() {
             fail(1, 1),
             hand_back(1, 1),
         ] {
-            let changes = world.tell(vec![report.clone()]);
+            let changes = world.apply(vec![report.clone()]);
             assert_eq!(word(&changes.answers[0]), "LeaseLost", "{report:?}, running: {running}");
             assert!(changes.is_empty(), "{report:?}");
         }
@@ -42,20 +43,20 @@ fn a_stale_token_is_refused_whatever_it_reports() {
 
 #[test]
 fn a_holder_is_known_by_token_or_by_name_or_not_at_all() {
-    let check = |holder: Holder, expected: &str| {
+    let check = |proof: LeaseProof, expected: &str| {
         let mut world = World::with_job_in(State::Assigned, |_| {});
         assert_eq!(
-            word(&world.ask(Command::Start(Held { job: id(1), holder: holder.clone(), client: None }))),
+            word(&world.ask(Command::Start(HeldJob { job: id(1), proof: proof.clone(), client: None }))),
             expected,
-            "{holder:?}"
+            "{proof:?}"
         );
     };
-    check(Holder::Token(1), "Running");
-    check(Holder::Token(0), "LeaseLost");
-    check(Holder::Token(2), "LeaseLost");
-    check(Holder::Worker(name("w")), "Running");
-    check(Holder::Worker(name("other")), "LeaseLost");
-    check(Holder::Anyone, "Running");
+    check(LeaseProof::Token(1), "Running");
+    check(LeaseProof::Token(0), "LeaseLost");
+    check(LeaseProof::Token(2), "LeaseLost");
+    check(LeaseProof::Worker(name("w")), "Running");
+    check(LeaseProof::Worker(name("other")), "LeaseLost");
+    check(LeaseProof::Anyone, "Running");
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn an_extension_lengthens_a_lease_and_never_shortens_it() {
 fn progress_is_told_never_falls_and_ends_at_a_hundred() {
     let mut world = World::with_job_in(State::Running, |_| {});
     for (reported, expected) in [(30, 30), (20, 30), (99, 99), (200, 100), (0, 100)] {
-        let changes = world.tell(vec![progress(1, 1, reported)]);
+        let changes = world.apply(vec![progress(1, 1, reported)]);
         assert_eq!(world.job(1).progress, Some(expected));
         assert_eq!(events(&changes.journal)[0].kind, EventKind::Progress(expected));
     }
@@ -109,8 +110,8 @@ fn progress_begins_anew_with_each_attempt_and_before_it_there_is_none() {
 #[test]
 fn a_notification_is_told_without_a_change_of_state() {
     let mut world = World::with_job_in(State::Running, |_| {});
-    let held = Held { job: id(1), holder: Holder::Token(1), client: None };
-    let changes = world.tell(vec![Command::Extend(Extend { held, lease: None, note: Some(Note::Emitted) })]);
+    let held = HeldJob { job: id(1), proof: LeaseProof::Token(1), client: None };
+    let changes = world.apply(vec![Command::Extend(Extend { held, lease: None, note: Some(Note::Emitted) })]);
     assert_eq!(events(&changes.journal)[0].name(), EventName::Emitted);
     assert_eq!(world.job(1).state, State::Running);
 }
@@ -118,7 +119,7 @@ fn a_notification_is_told_without_a_change_of_state() {
 #[test]
 fn a_success_ends_the_execution_with_outcome_and_output() {
     let mut world = World::with_job_in(State::Running, |_| {});
-    let changes = world.tell(vec![succeed(1, 1)]);
+    let changes = world.apply(vec![succeed(1, 1)]);
     let job = world.job(1);
     assert_eq!((job.finished_at, job.lease.is_none()), (Some(job.updated_at), true));
     assert_eq!(changes.outcomes[0].execution, job.execution);
@@ -128,7 +129,7 @@ fn a_success_ends_the_execution_with_outcome_and_output() {
 /// What a failed attempt leads to: mode, attempt of four, and what the worker said → state, outlook, dead letter.
 #[test]
 fn a_failure_goes_on_as_mode_verdict_kind_and_budget_say() {
-    use Outlook::{Final, Open, WillRetry};
+    use RetryStatus::{Final, Open, WillRetry};
     use State::{Failed, Queued};
     let manual: fn(&mut Head) = |_| {};
     let auto: fn(&mut Head) = auto;
@@ -157,19 +158,19 @@ fn a_failure_goes_on_as_mode_verdict_kind_and_budget_say() {
         ("auto, discarded, last", auto, 4, discard, Failed, Final, false),
         ("auto, dead letter", auto, 1, dead_letter, Failed, Open, true),
     ];
-    for (title, policy, attempt, said, state, outlook, dead) in table {
+    for (title, policy, attempt, said, state, retry_status, dead) in table {
         let mut world = World::with_job_in(State::Running, policy);
         for token in 1..attempt {
             world.ask(fail(1, token));
             world.pass(secs(60)).due();
             world.ask(claim_as("q", 1, |claim| claim.start = true));
         }
-        let changes = world.tell(vec![fail_as(1, attempt, said)]);
-        let EventKind::Moved { outlook: told, cause, .. } = events(&changes.journal)[0].kind else {
+        let changes = world.apply(vec![fail_as(1, attempt, said)]);
+        let EventKind::Moved { retry_status: told, cause, .. } = events(&changes.journal)[0].kind else {
             panic!("{title}")
         };
         let job = world.job(1);
-        assert_eq!((job.state, told, cause), (state, outlook, Cause::Fail), "{title}");
+        assert_eq!((job.state, told, cause), (state, retry_status, Cause::Fail), "{title}");
         assert_eq!(job.dead_lettered_at, dead.then_some(job.updated_at), "{title}");
         assert_eq!(
             changes.outcomes.len(),
@@ -187,7 +188,7 @@ fn the_last_manual_attempt_is_told_as_final() {
     world.pass(secs(60)).due();
     world.fail_once(1, |_| {});
     let last = *events(&world.journal).last().unwrap();
-    assert!(matches!(last.kind, EventKind::Moved { outlook: Outlook::Final, .. }));
+    assert!(matches!(last.kind, EventKind::Moved { retry_status: RetryStatus::Final, .. }));
     assert_eq!((last.attempt, last.execution), (2, 2));
 }
 
@@ -294,7 +295,7 @@ fn a_discarded_exhaustion_leaves_no_dead_letter() {
 #[test]
 fn a_timeout_that_the_worker_reports_is_told_as_one() {
     let mut world = World::with_job_in(State::Running, |_| {});
-    let changes = world.tell(vec![fail_as(1, 1, |error| error.kind = Kind::HandlerTimeout)]);
+    let changes = world.apply(vec![fail_as(1, 1, |error| error.kind = Kind::HandlerTimeout)]);
     assert_eq!(events(&changes.journal)[0].name(), EventName::TimedOut);
     assert!(world.job(1).timed_out());
 }
@@ -303,7 +304,7 @@ fn a_timeout_that_the_worker_reports_is_told_as_one() {
 fn handing_back_costs_no_attempt_and_no_time() {
     for state in [State::Assigned, State::Running] {
         let mut world = World::with_job_in(state, |_| {});
-        let changes = world.tell(vec![hand_back(1, 1)]);
+        let changes = world.apply(vec![hand_back(1, 1)]);
         let job = world.job(1);
         assert_eq!((job.state, job.attempt, job.available_at), (State::Queued, 1, None));
         assert!(job.errors.is_empty() && changes.outcomes.is_empty());
@@ -339,7 +340,7 @@ fn of_a_cancel_and_a_success_only_the_first_wins() {
     for first in &ends {
         for second in &ends {
             let mut world = World::with_job_in(State::Running, |_| {});
-            let changes = world.tell(vec![first.clone(), second.clone()]);
+            let changes = world.apply(vec![first.clone(), second.clone()]);
             assert!(matches!(changes.answers[0], Answer::Done(_)));
             assert!(!matches!(changes.answers[1], Answer::Done(_)));
             assert_eq!(

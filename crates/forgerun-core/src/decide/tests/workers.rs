@@ -1,4 +1,5 @@
-//! Workers outside: whose jobs they get, what they may report, heartbeats, directives, and what becomes of their jobs.
+//! Workers outside: whose jobs they get, what they may report, heartbeats, directives, and what
+//! becomes of their jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,8 @@ use std::vec::Vec;
 
 use crate::catalog::Kind;
 use crate::command::{
-    Answer, Beat, Beaten, Command, Held, Holder, Output, Succeed, Upload, WorkerCommand, WorkerKind,
+    Answer, Command, Heartbeat, HeartbeatAnswer, HeldJob, LeaseProof, Output, Succeed, Upload, WorkerCommand,
+    WorkerKind,
 };
 use crate::id::{ClientId, JobId};
 use crate::job::{Head, Name};
@@ -24,25 +26,25 @@ fn me() -> WorkerId {
     WorkerId { owner: Owner::client(CLIENT), name: name("w") }
 }
 
-fn beat_of(worker: WorkerId, jobs: &[(u128, Holder)], set: impl FnOnce(&mut Beat)) -> Command {
-    let mut beat = Beat {
+fn beat_of(worker: WorkerId, jobs: &[(u128, LeaseProof)], set: impl FnOnce(&mut Heartbeat)) -> Command {
+    let mut beat = Heartbeat {
         worker,
         state: None,
         facts: WorkerFacts::default(),
-        jobs: jobs.iter().map(|(n, holder)| (id(*n), holder.clone())).collect(),
+        jobs: jobs.iter().map(|(n, proof)| (id(*n), proof.clone())).collect(),
         lease: None,
     };
     set(&mut beat);
-    Command::Worker(WorkerCommand::Beat(beat))
+    Command::Worker(WorkerCommand::Heartbeat(beat))
 }
 
-fn beat(world: &mut World, jobs: &[(u128, Holder)]) -> Beaten {
+fn beat(world: &mut World, jobs: &[(u128, LeaseProof)]) -> HeartbeatAnswer {
     beaten(world.ask(beat_of(me(), jobs, |_| {})))
 }
 
-fn beaten(answer: Answer) -> Beaten {
+fn beaten(answer: Answer) -> HeartbeatAnswer {
     match answer {
-        Answer::Beat(beaten) => *beaten,
+        Answer::Heartbeat(beaten) => *beaten,
         other => panic!("{other:?}"),
     }
 }
@@ -66,7 +68,8 @@ fn take(world: &mut World) -> Vec<JobId> {
 /// Does what is due, and what follows for workers that are gone.
 fn due(world: &mut World) {
     if let Answer::Due { workers_lost, .. } = world.ask(Command::Due(100)) {
-        world.tell(workers_lost.into_iter().map(|lost| Command::Worker(WorkerCommand::Lost(lost))).collect());
+        world
+            .apply(workers_lost.into_iter().map(|lost| Command::Worker(WorkerCommand::Lost(lost))).collect());
     }
 }
 
@@ -87,7 +90,7 @@ fn a_worker_gets_jobs_of_its_own_client_and_tenant_alone() {
 fn a_worker_of_another_client_is_not_heard_even_with_the_token() {
     let mut world = World::with_job_in(State::Running, |_| {});
     let token = world.job(1).fence;
-    let held = |client| Held { job: id(1), holder: Holder::Token(token), client };
+    let held = |client| HeldJob { job: id(1), proof: LeaseProof::Token(token), client };
     let succeed = |client| Command::Succeed(Succeed { held: held(client), output: None });
     assert_eq!(word(&world.ask(succeed(Some(STRANGER)))), "Foreign");
     assert_eq!(word(&world.ask(Command::HandBack(held(Some(STRANGER))))), "Foreign");
@@ -106,11 +109,11 @@ fn a_heartbeat_extends_what_the_worker_holds_and_passes_over_the_rest() {
     world.pass(secs(5));
     let until = world.job(1).lease.as_ref().unwrap().until;
     let listed = [
-        (1, Holder::Token(1)),
-        (2, Holder::Token(77)),
-        (3, Holder::Token(1)),
-        (4, Holder::Anyone),
-        (50, Holder::Anyone),
+        (1, LeaseProof::Token(1)),
+        (2, LeaseProof::Token(77)),
+        (3, LeaseProof::Token(1)),
+        (4, LeaseProof::Anyone),
+        (50, LeaseProof::Anyone),
     ];
     let beaten = beat(&mut world, &listed);
     assert_eq!((beaten.extended, beaten.canceled), (ids([1]), ids([3])));
@@ -179,8 +182,8 @@ fn a_worker_that_comes_back_in_time_keeps_its_jobs() {
     let Answer::Due { workers_lost, .. } = world.ask(Command::Due(100)) else { panic!("not due") };
     assert_eq!(workers_lost.len(), 1);
     // Its next sign of life comes before what follows.
-    assert_eq!(beat(&mut world, &[(1, Holder::Token(1))]).extended, ids([1]));
-    world.tell(workers_lost.into_iter().map(|lost| Command::Worker(WorkerCommand::Lost(lost))).collect());
+    assert_eq!(beat(&mut world, &[(1, LeaseProof::Token(1))]).extended, ids([1]));
+    world.apply(workers_lost.into_iter().map(|lost| Command::Worker(WorkerCommand::Lost(lost))).collect());
     assert_eq!(world.job(1).state, State::Running);
 }
 
@@ -198,8 +201,8 @@ fn a_worker_without_heartbeats_keeps_its_jobs_until_the_lease_ends() {
 #[test]
 fn a_heartbeat_is_bounded() {
     let mut world = World::new();
-    let listed: Vec<_> = (0..5000).map(|n| (n, Holder::Anyone)).collect();
-    let changes = world.tell(vec![beat_of(me(), &listed, |_| {})]);
+    let listed: Vec<_> = (0..5000).map(|n| (n, LeaseProof::Anyone)).collect();
+    let changes = world.apply(vec![beat_of(me(), &listed, |_| {})]);
     assert!(beaten(changes.answers[0].clone()).extended.is_empty());
     let wanted = crate::wants(&crate::Batch {
         now: world.now,
@@ -210,12 +213,12 @@ fn a_heartbeat_is_bounded() {
 }
 
 fn upload(token: u64, text: &str) -> Command {
-    let held = Held { job: id(1), holder: Holder::Token(token), client: Some(CLIENT) };
+    let held = HeldJob { job: id(1), proof: LeaseProof::Token(token), client: Some(CLIENT) };
     Command::Upload(Upload { held, output: Arc::new(Output::inline("text/plain", text.as_bytes())) })
 }
 
 fn end(world: &mut World, output: Option<&str>) {
-    let held = Held { job: id(1), holder: Holder::Token(world.job(1).fence), client: Some(CLIENT) };
+    let held = HeldJob { job: id(1), proof: LeaseProof::Token(world.job(1).fence), client: Some(CLIENT) };
     let output = output.map(|text| Arc::new(Output::inline("text/plain", text.as_bytes())));
     world.ask(Command::Succeed(Succeed { held, output }));
 }

@@ -86,7 +86,7 @@ fn a_callback_has_its_turn_once_after_the_last_end_whatever_the_order() {
         assert_eq!(world.letters(W), expected);
         let jobs = world.start_all();
         assert_eq!(jobs.len(), 2);
-        world.tell(jobs.iter().map(|job| end_step(job, true)).collect());
+        world.apply(jobs.iter().map(|job| end_step(job, true)).collect());
         assert_eq!(world.job(W).state, state);
         assert_eq!(world.start_all(), []);
     }
@@ -96,7 +96,7 @@ fn a_callback_has_its_turn_once_after_the_last_end_whatever_the_order() {
 fn all_steps_that_end_in_one_batch_move_the_workflow_together() {
     let mut world = batch_of_two();
     let jobs = world.start_all();
-    let changes = world.tell(jobs.iter().map(|job| end_step(job, true)).collect());
+    let changes = world.apply(jobs.iter().map(|job| end_step(job, true)).collect());
     assert_eq!(world.letters(W), "ssrr-");
     assert_eq!(changes.inserted.len(), 2, "each callback is made once");
     let progress =
@@ -124,7 +124,7 @@ fn a_thousand_steps_stop_at_once_with_little_stack_and_are_told_of_once() {
         let steps = (0..limits::WORKFLOW_STEPS_MAX).map(|n| step(&std::format!("{n}"), &[])).collect();
         world.ask(workflow(W, FailurePolicy::Stop, steps));
         let jobs = world.start_all();
-        let changes = world.tell(vec![end_step(&jobs[0], false)]);
+        let changes = world.apply(vec![end_step(&jobs[0], false)]);
         assert_eq!(world.job(W).state, State::Failed);
         assert!(world.jobs.values().all(|job| job.state.is_final()));
         let counts = world.workflow(id(W)).counts();
@@ -149,7 +149,7 @@ fn a_cancelled_workflow_leaves_nothing_to_do() {
     assert_eq!(world.letters(W), "scc-");
     assert_eq!(world.job(W).state, State::Canceled);
     assert_eq!(world.start_all(), []);
-    let again = world.tell(vec![cancel(W)]);
+    let again = world.apply(vec![cancel(W)]);
     assert!(matches!(again.answers[0], Answer::Unchanged(_)) && again.is_empty());
 }
 
@@ -254,7 +254,7 @@ fn a_workflow_with_all_steps_and_edges_it_may_have_is_retried() {
         begun((0..n_steps).map(|n| step_when(&std::format!("{n}"), &after(n), AllEnded)).collect());
     while world.job(W).state == State::Running {
         let jobs = world.start_all();
-        world.tell(jobs.iter().map(|job| end_step(job, false)).collect());
+        world.apply(jobs.iter().map(|job| end_step(job, false)).collect());
     }
     assert_eq!(world.workflow(id(W)).counts().failed, n_steps);
     world.ask(retry(W, 77));
@@ -296,7 +296,7 @@ fn a_workflow_that_is_none_is_refused_and_leaves_nothing() {
         (vec![unique()], BadWorkflow::UniqueStep(0)),
     ] {
         let mut world = World::new();
-        let changes = world.tell(vec![workflow(W, FailurePolicy::Continue, steps)]);
+        let changes = world.apply(vec![workflow(W, FailurePolicy::Continue, steps)]);
         assert_eq!(changes.answers, [Answer::Refused(Refusal::BadWorkflow(why))]);
         assert!(changes.is_empty());
     }
@@ -309,7 +309,7 @@ fn the_bound_of_a_queue_counts_for_what_begins_at_once() {
         if let Command::Workflow(new) = &mut command {
             new.submit.queue_max = Some(2);
         }
-        World::new().tell(vec![command])
+        World::new().apply(vec![command])
     };
     let wide = bounded(vec![step("a", &[]), step("b", &[]), step("c", &[])]);
     assert!(matches!(wide.answers[0], Answer::Refused(Refusal::QueueFull { max: 2, .. })));
@@ -327,7 +327,7 @@ fn a_thousand_steps_are_one_command_and_their_end_is_found_at_once() {
     let mut world = begun(steps);
     let jobs = world.start_all();
     assert_eq!(jobs.len(), 999);
-    world.tell(jobs.iter().map(|job| end_step(job, true)).collect());
+    world.apply(jobs.iter().map(|job| end_step(job, true)).collect());
     world.run_step(W, 999, true);
     assert_eq!(world.job(W).state, State::Succeeded);
 }

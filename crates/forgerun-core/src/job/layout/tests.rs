@@ -45,10 +45,10 @@ fn full_head() -> Head {
         language: Some("de".into()),
         tags: vec!["x".into(), "".into()],
         workflow: Some(WorkflowStep { workflow: JobId::from_u128(5), index: 0 }),
-        conducts: Some(WorkflowHead { form: WorkflowForm::Batch, name: "nightly".into() }),
+        workflow_head: Some(WorkflowHead { form: WorkflowForm::Batch, name: "nightly".into() }),
         retention: Some(Duration::from_secs(1)),
         operation: Some("reports/generate".into()),
-        keep: Some(Keep {
+        result_retention: Some(ResultRetention {
             small: Duration::from_secs(3),
             medium: Duration::from_secs(2),
             large: Duration::ZERO,

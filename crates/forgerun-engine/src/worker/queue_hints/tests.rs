@@ -1,6 +1,6 @@
 //! The traps of queue hints, one by one.
 
-use forgerun_core::history::{Event, Outlook};
+use forgerun_core::history::{Event, RetryStatus};
 use forgerun_core::id::ClientId;
 
 use super::*;
@@ -41,7 +41,8 @@ fn a_queue_stands_there_until_a_claim_leaves_nothing_in_it() {
     assert!(queues(&queue_hints, None).is_empty());
 }
 
-/// A claim that is stopped by the bound holds the jobs it looks at for a moment, and another one then finds none.
+/// A claim that is stopped by the bound holds the jobs it looks at for a moment, and another one
+/// then finds none.
 #[test]
 fn a_queue_that_a_capped_claim_hid_from_another_is_there_when_there_is_room() {
     for capped_first in [true, false] {
@@ -129,7 +130,7 @@ fn only_jobs_taken_from_a_holder_are_called_off() {
     let queue_hints = queue_hints();
     let mut heard = queue_hints.called_off();
     let entry = |n: u128, from, to, cause| {
-        let kind = EventKind::Moved { from: Some(from), to, cause, outlook: Outlook::Open };
+        let kind = EventKind::Moved { from: Some(from), to, cause, retry_status: RetryStatus::Open };
         let event = Event { n: 1, kind, at: forgerun_core::time::Time::ZERO, attempt: 1, execution: 1 };
         JournalEntry::of_job(JobId::from_u128(n), ClientId::from_u128(1), event)
     };

@@ -1,4 +1,5 @@
-//! What ends: endpoints, couriers, nodes, the delivery loop itself. Nothing is lost with any of them.
+//! What ends: endpoints, couriers, nodes, the delivery loop itself. Nothing is lost with any of
+//! them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! The delivery loop, with receivers that do as they are told: order, retries, isolation, restarts, two nodes.
+//! The delivery loop, with receivers that do as they are told: order, retries, isolation, restarts,
+//! two nodes.
 
 mod endings;
 mod isolation;

@@ -1,6 +1,6 @@
 //! Jobs that are called off, or taken away.
 
-use forgerun_core::command::{Cancel, Held, Holder, Owned};
+use forgerun_core::command::{Cancel, HeldJob, LeaseProof, Owned};
 use forgerun_core::id::JobId;
 use forgerun_core::state::State;
 use forgerun_core::work::WorkKind;
@@ -91,7 +91,7 @@ async fn a_worker_that_lost_its_lease_stops_without_reporting() {
     // Taken away and given to the other worker loop, without the first one knowing.
     world
         .engine
-        .act(Command::HandBack(Held { job: id, holder: Holder::Anyone, client: None }))
+        .act(Command::HandBack(HeldJob { job: id, proof: LeaseProof::Anyone, client: None }))
         .await
         .unwrap();
     world.settle().await;

@@ -10,8 +10,9 @@ use forgerun_engine::WorkerOptions;
 use super::{MAX_RUNTIME, assert_about, ran_for, simulated};
 use crate::support::{HOUR, SECOND, World};
 
-/// Kind, duration in ms, size of the result in KB, end of the first attempt. Typed from the source; the kinds that are to be
-/// cancelled, scheduled and so on are left alone here and succeed. `PAYLOAD_INVALID` is refused before it becomes a job.
+/// Kind, duration in ms, size of the result in KB, end of the first attempt. Typed from the source;
+/// the kinds that are to be cancelled, scheduled and so on are left alone here and succeed.
+/// `PAYLOAD_INVALID` is refused before it becomes a job.
 const TABLE: &str = "
     SUCCESS_FAST 1000 4 SUCCEEDED
     SUCCESS_NORMAL 10000 16 SUCCEEDED

@@ -1,4 +1,5 @@
-//! A small job server that is right but for one fault. A job moves on each time it is asked for, so nothing here takes time.
+//! A small job server that is right but for one fault. A job moves on each time it is asked for, so
+//! nothing here takes time.
 
 mod forge;
 mod ojs;

@@ -1,10 +1,10 @@
-//! The grammar of the command line, and which key each flag sets.
+//! The grammar of the command line, and the configuration key of each flag.
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use forgerun_cli::client_commands::ClientCommand;
 use forgerun_cli::conformance::ConformanceFlags;
-use forgerun_cli::people::People;
 use forgerun_cli::traffic::TrafficFlags;
 use forgerun_cli::worker::Worker;
 use forgerun_server::config::Flag;
@@ -19,7 +19,8 @@ Exit codes: 0 done, 1 failure, 2 usage or configuration, 3 the job failed, 4 tim
 Every key of the configuration can be set in the environment as FORGERUN_SECTION__KEY and in a TOML file;
 `forgerun config --defaults` explains them all.";
 
-/// A job server: accepts work over HTTP, runs it in the background, survives crashes, and tells how it ended.
+/// A job server: accepts jobs over HTTP, runs them in the background, survives crashes, and reports
+/// how they ended.
 #[derive(Debug, Parser)]
 #[command(name = "forgerun", version, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
@@ -31,34 +32,36 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the server
     Serve(ServeFlags),
-    /// Run a server to try things out: no keys needed, nothing kept, readable logs, on this machine only
+    /// Run a server to try things out: no keys, no stored data, readable logs, local access only
     Dev(DevFlags),
     /// Print the configuration in effect as TOML, with the origin of each value; secrets are hidden
     Config(ConfigFlags),
     /// Print a new random token for `auth.admin_token`
     Token,
-    /// Apply retention once, now, also while servers run, and say what was removed
+    /// Apply retention once, now, also while servers run, and print what was removed
     Cleanup(DatabaseFlags),
-    /// Bring the schema of the database up to this version, also while servers run; `serve` does so when it starts
+    /// Upgrade the schema of the database to this version, also while servers run; `serve` does so
+    /// at its start
     Migrate(MigrateFlags),
-    /// Receive webhooks on this machine, or find out why a signature does not match
+    /// Receive webhooks on this machine, or check why a signature does not match
     #[command(subcommand)]
     Webhook(Webhook),
     #[command(flatten)]
-    People(People),
-    /// Do the work of jobs with a program or a URL of yours
+    ClientCommand(ClientCommand),
+    /// Run jobs with your own program or URL
     #[command(subcommand)]
     Worker(Worker),
-    /// Judge a server, this one or anybody's, by published documents, and say how to mend what is wrong
+    /// Check a server, ForgeRun or any other, against published documents, and explain how to fix
+    /// violations
     Conformance(ConformanceFlags),
-    /// Make a server busy with clients that behave as clients do, and check every answer
+    /// Load a server with realistic clients, and check every answer
     Traffic(TrafficFlags),
-    /// Measure this server on this machine
+    /// Run a benchmark of this server on this machine
     #[command(subcommand)]
     Bench(Bench),
     /// Print completions for a shell
     Completions(CompletionsFlags),
-    /// Print a manual page, or write them all
+    /// Print a manual page, or write all of them
     Man(ManFlags),
 }
 
@@ -69,7 +72,7 @@ configuration, 6 the database cannot be reached.";
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_MIGRATE)]
 pub(crate) struct MigrateFlags {
-    /// Say which steps are missing, and change nothing
+    /// Print the missing steps, and change nothing
     #[arg(long)]
     pub(crate) check: bool,
     #[command(flatten)]
@@ -78,22 +81,29 @@ pub(crate) struct MigrateFlags {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Submissions, reads and whole jobs over HTTP, held against a bare handler; takes about two minutes
+    /// Submissions, reads and whole jobs over HTTP, compared with a bare handler; takes about two
+    /// minutes
     Http(BenchHttp),
-    /// Workers outside: submissions against those of /api/v1, fetch and ack, waiting workers; takes about a minute
+    /// External workers: submissions compared with /api/v1, fetch and ack, waiting workers; takes
+    /// about a minute
     Ojs(BenchHttp),
-    /// Workers outside over gRPC against HTTP: submissions, jobs streamed and acknowledged, memory of streams; takes about a minute
+    /// External workers over gRPC compared with HTTP: submissions, jobs streamed and acknowledged,
+    /// memory of streams; takes about a minute
     #[cfg(feature = "grpc")]
     Grpc(BenchHttp),
-    /// Submissions, polls, workers outside, streams and webhooks at once: the maximal rate, and latencies at half of it; takes about a minute
+    /// Submissions, polls, external workers, streams and webhooks at once: the maximal rate, and
+    /// latencies at half of it; takes about a minute
     Mixed(BenchMixed),
-    /// Many open streams of events: how late events arrive, and what a stream costs in memory; takes about a minute
+    /// Many open event streams: latency of events, and memory per stream; takes about a minute
     Sse(BenchSse),
-    /// Deliveries to a fast receiver, and submissions while a thousand receivers hang; takes about a minute
+    /// Deliveries to a fast receiver, and submissions while a thousand receivers hang; takes about
+    /// a minute
     Webhooks(BenchWebhooks),
-    /// Events to brokers that you started: while they happen, and many that wait; and submissions while the broker is dead
+    /// Events to brokers that you started: live and from a backlog; and submissions while the
+    /// broker is down
     Sinks(BenchSinks),
-    /// A large result: taken in, downloaded, resumed, held against a plain read of its file; needs its size on the disk
+    /// A large result: upload, download, resume, compared with a plain read of its file; needs its
+    /// size on the disk
     Result(BenchResult),
 }
 
@@ -102,13 +112,14 @@ pub(crate) struct BenchHttp {
     /// Length of one round in seconds
     #[arg(long, default_value_t = 5)]
     pub(crate) seconds: u64,
-    /// Rounds of each kind; the median counts
+    /// Rounds of each kind; the median is reported
     #[arg(long, default_value_t = 3)]
     pub(crate) rounds: usize,
     /// Whole jobs to run
     #[arg(long, default_value_t = 100_000)]
     pub(crate) jobs: u64,
-    /// A database on the PostgreSQL server to measure instead of a SQLite file; each part makes an empty one of its own beside it
+    /// Use a database on this PostgreSQL server instead of a SQLite file; each part creates an
+    /// empty one of its own beside it
     #[arg(long, value_name = "URL")]
     pub(crate) database_url: Option<String>,
 }
@@ -121,20 +132,21 @@ pub(crate) struct BenchMixed {
     /// Rounds at half the maximal rate
     #[arg(long, default_value_t = 3)]
     pub(crate) rounds: usize,
-    /// A database on the PostgreSQL server to measure instead of a SQLite file; an empty one is made beside it
+    /// Use a database on this PostgreSQL server instead of a SQLite file; an empty one is created
+    /// beside it
     #[arg(long, value_name = "URL")]
     pub(crate) database_url: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchSse {
-    /// Streams that are open at once
+    /// Streams open at once
     #[arg(long, default_value_t = 10_000)]
     pub(crate) streams: usize,
     /// Deliveries per second, over all streams
     #[arg(long, default_value_t = 1000)]
     pub(crate) events_per_second: u64,
-    /// How long events come, in seconds
+    /// Duration of the events in seconds
     #[arg(long, default_value_t = 30)]
     pub(crate) seconds: u64,
     /// The limit on open files is raised already
@@ -147,13 +159,13 @@ pub(crate) struct BenchWebhooks {
     /// Length of one round in seconds
     #[arg(long, default_value_t = 5)]
     pub(crate) seconds: u64,
-    /// Rounds of each kind; the median counts
+    /// Rounds of each kind; the median is reported
     #[arg(long, default_value_t = 3)]
     pub(crate) rounds: usize,
     /// Deliveries to the fast receiver
     #[arg(long, default_value_t = 40_000)]
     pub(crate) deliveries: u64,
-    /// Receivers that hang
+    /// Receivers that do not answer
     #[arg(long, default_value_t = 1000)]
     pub(crate) hanging: usize,
 }
@@ -169,16 +181,16 @@ pub(crate) struct BenchSinks {
     /// A RabbitMQ broker, such as amqp://guest:guest@127.0.0.1
     #[arg(long, value_name = "URL")]
     pub(crate) amqp: Option<String>,
-    /// Events that are sent while they happen
+    /// Events sent live
     #[arg(long, default_value_t = 200_000)]
     pub(crate) events: u64,
-    /// Events that wait when the broker comes back
+    /// Events in the backlog when the broker comes back
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) behind: u64,
     /// Length of one round of submissions in seconds
     #[arg(long, default_value_t = 5)]
     pub(crate) seconds: u64,
-    /// Rounds of submissions; the median counts
+    /// Rounds of submissions; the median is reported
     #[arg(long, default_value_t = 3)]
     pub(crate) rounds: usize,
 }
@@ -188,27 +200,27 @@ pub(crate) struct BenchResult {
     /// The size of the result in MiB
     #[arg(long, default_value_t = 1024)]
     pub(crate) mb: u64,
-    /// Downloads; the median counts
+    /// Downloads; the median is reported
     #[arg(long, default_value_t = 3)]
     pub(crate) rounds: usize,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ServeFlags {
-    /// Where to listen; port 0 picks a free one [default: 127.0.0.1:8080]
+    /// Address to listen on; port 0 picks a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
     #[command(flatten)]
     pub(crate) database: DatabaseFlags,
 }
 
-/// Which database a command works on, as `serve` is told.
+/// The database of a command, with the flags of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct DatabaseFlags {
     /// Folder for the SQLite file [default: ./forgerun-data]
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
-    /// sqlite:PATH, postgres://… or memory:; wins over --data
+    /// sqlite:PATH, postgres://… or memory:; overrides --data
     #[arg(long, value_name = "URL")]
     database_url: Option<String>,
     /// TOML file with keys that differ from the defaults
@@ -218,7 +230,7 @@ pub(crate) struct DatabaseFlags {
 
 #[derive(Debug, Args)]
 pub(crate) struct DevFlags {
-    /// Where to listen, on loopback; port 0 picks a free one [default: 127.0.0.1:8080]
+    /// Loopback address to listen on; port 0 picks a free one [default: 127.0.0.1:8080]
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
     /// Send results to these Kafka brokers, such as 127.0.0.1:9092
@@ -242,7 +254,7 @@ pub(crate) struct ConfigFlags {
     /// Print the annotated defaults instead: the manual of every key
     #[arg(long)]
     pub(crate) defaults: bool,
-    /// Print what `forgerun dev` runs with, instead of `forgerun serve`
+    /// Print the configuration of `forgerun dev` instead of `forgerun serve`
     #[arg(long, conflicts_with_all = ["defaults", "data", "database_url"])]
     pub(crate) dev: bool,
 }

@@ -1,4 +1,4 @@
-//! What each command does.
+//! The implementation of each command.
 
 use std::env;
 use std::net::SocketAddr;
@@ -34,7 +34,7 @@ pub(crate) fn dev(flags: &DevFlags) -> Exit {
     run(load(flags.given(), &flags.config, mode), mode, Box::new(ready))
 }
 
-/// 256 random bits, as hexadecimal digits.
+/// 256 random bits in hexadecimal.
 pub(crate) fn token() -> Exit {
     print(&format!("{:032x}{:032x}\n", SystemClock.random(), SystemClock.random()), Exit::Done)
 }
@@ -90,7 +90,7 @@ pub(crate) fn migrate(flags: &MigrateFlags) -> Exit {
     }
 }
 
-/// A line for every step, and one about the whole.
+/// One line per step, and one for the whole.
 fn schema_lines(status: &SchemaStatus, is_check: bool) -> String {
     let done = if is_check { "missing" } else { "applied" };
     let SchemaStatus { applied, known, pending } = status;
@@ -186,7 +186,7 @@ pub(crate) fn bench(bench: &Bench) -> Exit {
             runtime.block_on(run_result(&options))
         }
     };
-    // What is left of it is of no use to anybody.
+    // The remaining data are worthless.
     let _ = std::fs::remove_dir_all(data);
     match measured {
         Ok(()) => Exit::Done,
@@ -225,11 +225,12 @@ fn run(config: Result<Config, Invalid>, mode: CommandMode, ready: Ready) -> Exit
     }
 }
 
-/// The first line on standard output; scripts wait for it and read the port from it. Where gRPC is served, a second one.
+/// The first line on standard output; scripts wait for it to read the port. A second one if gRPC is
+/// served.
 fn announce(addresses: ServerAddresses) {
     let ServerAddresses { http, grpc } = addresses;
     let grpc = grpc.map(|grpc| format!("forgerun listening for gRPC on {grpc}\n")).unwrap_or_default();
-    // A server whose standard output is full serves all the same.
+    // A server whose standard output is full still serves.
     print(&format!("forgerun listening on http://{http}\n{grpc}"), Exit::Done);
 }
 

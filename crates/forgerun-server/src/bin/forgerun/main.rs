@@ -1,4 +1,5 @@
-//! `forgerun`: the command line. Parses, loads the configuration, calls the library, turns the end into an exit code.
+//! `forgerun`: the command line. Parses, loads the configuration, calls the library, returns an
+//! exit code.
 
 mod cli;
 mod commands;
@@ -9,11 +10,12 @@ use std::io::{self, Write};
 
 use clap::Parser;
 use forgerun_cli::terminal::{printed, say};
-use forgerun_cli::{Exit, conformance, people, terminal, traffic, worker};
+use forgerun_cli::{Exit, client_commands, conformance, terminal, traffic, worker};
 
 use cli::{Cli, Command};
 
-/// Requests make many small allocations on two or more threads; the system's allocator costs a tenth of the time.
+/// Requests make many small allocations on two or more threads; the system's allocator costs a
+/// tenth of the time.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -31,7 +33,7 @@ fn main() -> Exit {
         Command::Cleanup(flags) => commands::cleanup(&flags),
         Command::Migrate(flags) => commands::migrate(&flags),
         Command::Webhook(command) => webhook::webhook(&command),
-        Command::People(command) => people::run(&command),
+        Command::ClientCommand(command) => client_commands::run(&command),
         Command::Worker(command) => worker::run(&command, webhook::sign_with),
         Command::Conformance(flags) => conformance::conformance(&flags),
         Command::Traffic(flags) => traffic::traffic(&flags),
@@ -41,7 +43,7 @@ fn main() -> Exit {
     }
 }
 
-/// Help and version come as "errors" too, but are no failure.
+/// Help and version are "errors" too, but not failures.
 fn usage(error: &clap::Error) -> Exit {
     if error.use_stderr() && terminal::errors_are_json() {
         let text = error.to_string();

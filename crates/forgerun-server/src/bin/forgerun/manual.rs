@@ -1,4 +1,4 @@
-//! Completions and manual pages, made from the grammar.
+//! Completions and manual pages, generated from the grammar.
 
 use std::path::PathBuf;
 
@@ -55,7 +55,7 @@ pub(crate) fn man(flags: &ManFlags) -> Exit {
     }
 }
 
-/// The grammar without `help`, which is there for every command and would be a page for each.
+/// The grammar without `help`, which exists for every command and would be a page for each.
 fn without_help(command: Command) -> Command {
     command.disable_help_subcommand(true).mut_subcommands(without_help)
 }

@@ -1,4 +1,4 @@
-//! `forgerun webhook`: a receiver for trying things out, and why a signature does not match.
+//! `forgerun webhook`: a receiver for testing, and a check of signatures.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use clap::{Args, Subcommand};
 use forgerun_cli::Exit;
-use forgerun_cli::people::{Connection, Trouble, exit_of};
+use forgerun_cli::client_commands::{CommandError, Connection, exit_of};
 use forgerun_cli::terminal::{complain, print, say};
 use forgerun_client::Client;
 use forgerun_client::forge::NewWebhook;
@@ -28,11 +28,12 @@ use crate::commands::load;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Webhook {
-    /// Receive webhooks on this machine: print each, and say whether its signatures hold; Ctrl-C ends it
+    /// Receive webhooks on this machine: print each, and check its signatures; Ctrl-C ends it
     Listen(ListenFlags),
-    /// Say step by step whether the signatures of a delivery hold, and if not, why; exit code 0 or 1
+    /// Check the signatures of a delivery step by step, and explain a mismatch; exit code 0 or 1
     Verify(VerifyFlags),
-    /// Make a new key to sign webhooks with, also while servers run; the one before signs for another day and stays published
+    /// Create a new key to sign webhooks with, also while servers run; the previous key signs for
+    /// another day and stays published
     RotateKey(DatabaseFlags),
 }
 
@@ -41,16 +42,18 @@ pub(crate) struct ListenFlags {
     /// Port on 127.0.0.1; 0 picks a free one
     #[arg(long, default_value_t = 4000)]
     port: u16,
-    /// Register this receiver as a webhook of the server, and remove it at the end; its signatures are then checked
+    /// Register this receiver as a webhook of the server, and remove it at the end; its signatures
+    /// are then checked
     #[arg(long)]
     register: bool,
-    /// Hand each delivery on to this URL, and answer with its answer
+    /// Forward each delivery to this URL, and return its answer
     #[arg(long, value_name = "URL", conflicts_with = "answer")]
     forward: Option<String>,
-    /// Keep each delivery in this folder, as DELIVERY.headers and DELIVERY.body, which `webhook verify` reads
+    /// Save each delivery in this folder, as DELIVERY.headers and DELIVERY.body, which `webhook
+    /// verify` reads
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
-    /// Secret of the webhook, whsec_…; twice while it is being changed
+    /// Secret of the webhook, whsec_…; repeat it during a rotation
     #[arg(long = "secret", value_name = "SECRET")]
     secrets: Vec<String>,
     /// Public keys of the server: a JWK set at a URL or in a file
@@ -58,7 +61,7 @@ pub(crate) struct ListenFlags {
     keys: Option<String>,
     #[command(flatten)]
     connection: Connection,
-    /// Status to answer with: 500 or 410 shows what a server does then
+    /// Status of the answer: 500 or 410 shows how a server reacts
     #[arg(long, value_name = "STATUS", default_value_t = 204, value_parser = clap::value_parser!(u16).range(200..=599))]
     answer: u16,
 }
@@ -71,7 +74,7 @@ pub(crate) struct VerifyFlags {
     /// File with the body, byte for byte
     #[arg(long, value_name = "FILE")]
     body: PathBuf,
-    /// The URL as it is registered
+    /// The URL as registered
     #[arg(long, value_name = "URL")]
     url: String,
     /// The method of the request
@@ -79,17 +82,17 @@ pub(crate) struct VerifyFlags {
     method: String,
     #[command(flatten)]
     means: MeansFlags,
-    /// How old a signature may be, in seconds
+    /// Maximum age of a signature, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     tolerance: u64,
-    /// Do not look at the age: for deliveries that were kept
+    /// Ignore the age: for saved deliveries
     #[arg(long)]
     any_age: bool,
 }
 
 #[derive(Debug, Args)]
 struct MeansFlags {
-    /// Secret of the webhook, whsec_…; twice while it is being changed
+    /// Secret of the webhook, whsec_…; repeat it during a rotation
     #[arg(long = "secret", value_name = "SECRET")]
     secrets: Vec<String>,
     /// Public keys of the server: a JWK set at a URL or in a file
@@ -114,7 +117,7 @@ impl MeansFlags {
     }
 }
 
-/// Signs with a secret as webhooks are signed; `None` if the text is no secret.
+/// Signs as webhooks are signed; `None` if the text is not a secret.
 pub(crate) fn sign_with(secret: &str) -> Option<Sign> {
     let secrets = [WebhookSecret::parse(secret)?];
     Some(Arc::new(move |id, timestamp, body| SignedContent { id, timestamp, body }.header(&secrets)))
@@ -157,7 +160,7 @@ async fn receive(flags: &ListenFlags) -> Exit {
                 keys = keys.or_else(|| Some(KeySource::Url(published.ok()?.to_string())));
                 Some(registered)
             }
-            Err(trouble) => return trouble.tell(),
+            Err(trouble) => return trouble.print(),
         },
     };
     print(&format!("forgerun webhook listening on http://{address}\n"), Exit::Done);
@@ -182,7 +185,7 @@ async fn receive(flags: &ListenFlags) -> Exit {
     }
 }
 
-/// Ends at Ctrl-C and SIGTERM: what was registered must be removed.
+/// Ends at Ctrl-C and SIGTERM: the registration must be removed.
 async fn stop() {
     let terminated = async {
         match signal(SignalKind::terminate()) {
@@ -196,13 +199,13 @@ async fn stop() {
     }
 }
 
-/// A webhook that lives as long as the receiver.
+/// A webhook registered while the receiver runs.
 struct Registered {
     client: Client,
     webhook: forgerun_client::forge::Webhook,
 }
 
-async fn register(connection: &Connection, address: SocketAddr) -> Result<Registered, Trouble> {
+async fn register(connection: &Connection, address: SocketAddr) -> Result<Registered, CommandError> {
     let client = connection.client()?;
     let wanted = NewWebhook::of_everything(format!("http://{address}/"));
     let webhook = client.forge().create_webhook(&wanted).await?;
@@ -271,7 +274,7 @@ fn read(path: &PathBuf) -> Result<Vec<u8>, String> {
     fs::read(path).map_err(|error| format!("could not read {}: {error}", path.display()))
 }
 
-/// Lines of "Name: value"; a request line and whatever else is no header is passed over.
+/// Parses lines of "Name: value"; request lines and other text are skipped.
 fn parse_headers(text: &str) -> HeaderMap {
     let pairs = text.lines().filter_map(|line| {
         let (name, value) = line.split_once(':')?;

@@ -15,17 +15,15 @@ const QUEUES: &str = "names of OJS queues, lower-case letters, digits, dots and 
 
 const EXCHANGE: &str = "letters, digits, dashes, underscores, dots and colons, at most 127, or nothing";
 
-/// `[amqp]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Amqp {
     pub url: Option<Secret>,
     pub queues: Vec<Name>,
     pub client_id: Option<ClientId>,
-    /// Jobs per minute from all bridged queues, 0 for no limit; `None` for that of the client's requests.
+    /// Jobs per minute from all bridged queues, 0 for no limit; `None` for the limit of the client.
     pub rate_per_minute: Option<u32>,
     pub queue_length_max: Option<u32>,
-    /// `None` if results do not go there.
+    /// `None` if results are not published.
     pub results_exchange: Option<String>,
     pub events: SinkEvents,
     pub cloudevents: CloudEvents,

@@ -1,4 +1,4 @@
-//! What others see: webhooks, and the choices that the dialects leave open.
+//! Settings that clients see: webhooks, and choices of the dialects.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,16 +11,13 @@ use super::{DAY_MS, DAY_S, DAYS_MAX, HOUR_S, RETRIES_MAX};
 use crate::config::reader::SettingsReader;
 use crate::config::values::{ADDRESS, JobReportStatus, PrivateTargets, Reach, address};
 
-/// `[webhooks]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Webhooks {
     pub timeout: Duration,
-    /// Tries after the first.
     pub max_retries: u32,
     pub wait_base: Duration,
     pub wait_max: Duration,
-    /// How long a webhook may fail.
+    /// How long a webhook may fail before it is disabled.
     pub disable_after: Duration,
     pub sign: bool,
     pub private_targets: PrivateTargets,
@@ -44,9 +41,7 @@ impl Webhooks {
     }
 }
 
-/// `[idempotency]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Idempotency {
     pub reject_mismatch: bool,
 }
@@ -57,9 +52,7 @@ impl Idempotency {
     }
 }
 
-/// `[api]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Api {
     pub unknown_members: UnknownMembers,
 }
@@ -71,9 +64,7 @@ impl Api {
     }
 }
 
-/// `[problem]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Problem {
     pub job_report_status: JobReportStatus,
     pub header_field: bool,
@@ -95,9 +86,7 @@ impl Problem {
     }
 }
 
-/// `[asyncops]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Asyncops {
     pub retry_after: Duration,
     pub retry_base: Duration,
@@ -114,9 +103,7 @@ impl Asyncops {
     }
 }
 
-/// `[ojs]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Ojs {
     pub test_hooks: bool,
     pub strict_catalog: bool,
@@ -128,12 +115,10 @@ impl Ojs {
     }
 }
 
-/// `[grpc]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Grpc {
     pub addr: Option<SocketAddr>,
-    /// Whether the server does without where the address is taken: `forgerun dev` chose it.
+    /// Whether to go on without gRPC if the address is in use: `forgerun dev` chose it.
     pub is_optional: bool,
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
@@ -151,7 +136,7 @@ impl Grpc {
         }
     }
 
-    /// Who can reach it; `None` if nobody.
+    /// From where it can be reached; `None` if it is off.
     pub fn reach(&self) -> Option<Reach> {
         self.addr.map(Reach::of)
     }

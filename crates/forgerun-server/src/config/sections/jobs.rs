@@ -1,4 +1,4 @@
-//! Jobs: how many, how long, how often, for how long, and what the simulated ones do.
+//! Settings of jobs: limits, execution, workers, retries, retention, catalog, simulation.
 
 use std::time::Duration;
 
@@ -13,9 +13,7 @@ use super::{
 use crate::config::reader::SettingsReader;
 use crate::config::values::RetryMode;
 
-/// `[limits]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Limits {
     pub rate_per_minute: Option<u32>,
     pub worker_rate_per_minute: Option<u32>,
@@ -53,9 +51,7 @@ impl Limits {
     }
 }
 
-/// `[exec]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Exec {
     pub max_runtime: Duration,
     pub real_max_runtime: Option<Duration>,
@@ -71,9 +67,7 @@ impl Exec {
     }
 }
 
-/// `[workers]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Workers {
     pub count: usize,
     pub concurrency: usize,
@@ -92,9 +86,7 @@ impl Workers {
     }
 }
 
-/// `[retry]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Retry {
     /// Retries after the first attempt.
     pub max: u32,
@@ -104,9 +96,7 @@ pub struct Retry {
     pub mode: RetryModes,
 }
 
-/// `[retry.mode]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct RetryModes {
     pub v1: RetryMode,
     pub api: RetryMode,
@@ -120,7 +110,7 @@ impl Retry {
         // Only OJS jobs bring a policy.
         let without_policy = &modes[..2];
         Retry {
-            // The first attempt is an execution too.
+            // The first attempt counts as an execution.
             max: from.whole("retry.max", 0..=EXECUTIONS_MAX as i64 - 1),
             wait_base: from.millis("retry.base_ms", 0..=DAY_MS),
             wait_max: from.millis("retry.max_ms", 0..=DAY_MS),
@@ -134,9 +124,7 @@ impl Retry {
     }
 }
 
-/// `[retention]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Retention {
     pub jobs: Duration,
     pub tombstones: Duration,
@@ -157,9 +145,8 @@ impl Retention {
     }
 }
 
-/// `[jobRetention]`: the content of results.
+/// `[jobRetention]`: retention of results.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct JobRetention {
     pub completed_default: Duration,
     pub completed_small: Duration,
@@ -178,11 +165,9 @@ impl JobRetention {
     }
 }
 
-/// `[catalog]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Catalog {
-    /// In the order of the catalogue, without repetition, at least one.
+    /// In the order of the catalogue, distinct, at least one.
     pub allowed_types: Vec<JobForm>,
     pub failure_probability: f64,
 }
@@ -201,9 +186,7 @@ impl Catalog {
     }
 }
 
-/// `[sim]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Sim {
     pub enabled: bool,
     pub time_scale: f64,

@@ -1,7 +1,8 @@
-//! The sections of the configuration, typed. What each key means stands in the manual, `forgerun.default.toml`; here are
-//! its type and its bounds. Durations have lost their unit, "0 for off" and "not set" are `None`, `auto` is resolved.
+//! The sections of the configuration, typed. The manual, `forgerun.default.toml`, explains each
+//! key; here are its type and bounds. Durations have lost their unit, "0 for off" and "not set" are
+//! `None`, `auto` is resolved.
 //!
-//! The bounds keep out typing mistakes and sums that overflow; they are no advice.
+//! The bounds catch typing errors and overflows; they are no recommendations.
 
 mod amqp;
 mod dialects;
@@ -24,29 +25,28 @@ const HOUR_S: i64 = 3600;
 const DAY_S: i64 = 24 * HOUR_S;
 const DAY_MS: i64 = DAY_S * 1000;
 
-/// A hundred years: nobody plans further ahead, and sums of times stay far from their end.
+/// A hundred years: longer than any plan, and without overflow.
 const DAYS_MAX: i64 = 36_500;
 
-/// Jobs and requests.
 const COUNT_MAX: i64 = 1_000_000_000;
 
 /// Streams of one client; each is a connection.
 const STREAMS_MAX: i64 = 1_000_000;
 
-/// Built-in workers, and jobs per worker; each job in hand is a task with its payload in memory.
+/// Built-in workers, and jobs per worker; each running job is a task with its payload in memory.
 const WORKERS_MAX: i64 = 1024;
 
-/// Tries of one delivery after the first; each leaves a record.
+/// Retries of one delivery; each leaves a record.
 const RETRIES_MAX: i64 = 100;
 
 const KIB: i64 = 1024;
 
-/// As large as file systems commonly take.
+/// The usual maximum of file systems.
 const RESULT_BYTES_MAX: i64 = 1 << 42;
 
 /// Bodies are read into memory.
 const BODY_BYTES_MAX: i64 = 256 * KIB * KIB;
-/// Bytes of requests that are not answered yet: two batches of the largest size at least.
+/// Memory budget of unanswered requests: at least two batches of the largest size.
 const INCOMING_BYTES_MIN: i64 = 32 * KIB * KIB;
 /// See [`INCOMING_BYTES_MIN`].
 const INCOMING_BYTES_MAX: i64 = 64 * KIB * KIB * KIB;

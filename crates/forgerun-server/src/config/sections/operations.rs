@@ -1,5 +1,5 @@
-//! `[operations."RESOURCE/ACTION"]`: operations of `/api/v1` that have a route of their own. Any number of them, all with the
-//! same keys; `reports/generate` is there by default, and stands in the manual for all.
+//! `[operations."RESOURCE/ACTION"]`: operations of `/api/v1` with a route of their own. Any number,
+//! all with the same keys; `reports/generate` is declared by default, as the example of the manual.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,37 +17,34 @@ use crate::config::settings::EXAMPLE;
 #[derive(Clone, Debug, Default)]
 pub struct Operations(BTreeMap<String, Operation>);
 
-/// One operation.
 #[derive(Clone, Debug)]
 pub struct Operation {
-    /// How long it usually takes.
+    /// Usual duration.
     pub expected: Option<Duration>,
-    /// What the built-in worker simulates; `None` for real work.
+    /// Simulated work; `None` for real work.
     pub work_kind: Option<WorkKind>,
-    /// Where its jobs wait, unless they say otherwise.
+    /// Queue of its jobs, unless they name one.
     pub queue: Option<Name>,
-    /// Retries after the first attempt, where it has a number of its own.
+    /// Retries after the first attempt; `None` for the default.
     pub max_retries: Option<u32>,
-    /// Who starts them, where it has a word of its own.
+    /// `None` for the default.
     pub retry_mode: Option<Mode>,
-    /// How long its ended jobs are kept, where it has a span of its own.
+    /// Retention of its ended jobs; `None` for the default.
     pub retention: Option<Duration>,
-    /// The size of a simulated result; 0 for the small document.
+    /// Size of a simulated result; 0 for the small document.
     pub result_kb: u16,
 }
 
 impl Operations {
-    /// The operation of this name.
     pub fn get(&self, name: &str) -> Option<&Operation> {
         self.0.get(name)
     }
 
-    /// All of them, with their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Operation)> {
         self.0.iter().map(|(name, operation)| (name.as_str(), operation))
     }
 
-    /// The operations of the configuration. Without simulation the one of the manual is not declared, because it is simulated.
+    /// Without simulation the operation of the manual is not declared, because it is simulated.
     pub(in crate::config) fn read(from: &mut SettingsReader<'_>, simulation: bool) -> Operations {
         let mut operations = BTreeMap::new();
         for name in from.operations() {
@@ -102,12 +99,12 @@ impl Operation {
     }
 }
 
-/// The key of an operation, in full.
+/// The full key of an operation's member.
 pub(in crate::config) fn key(name: &str, member: &str) -> String {
     format!("operations.{name}.{member}")
 }
 
-/// Whether a route can be made of it that is nobody else's.
+/// Whether the name makes a route that is free.
 fn is_good(name: &str) -> bool {
     let word = |word: &str| {
         !word.is_empty()

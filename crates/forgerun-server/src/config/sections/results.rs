@@ -4,13 +4,11 @@ use crate::config::reader::SettingsReader;
 use crate::config::secret::Secret;
 use crate::config::values::{URL, url};
 
-/// `[results]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Results {
-    /// `None`: with the database.
+    /// `None`: in the database's store.
     pub store: Option<ResultStore>,
-    /// Without a slash at its end; `None` for AWS.
+    /// Without a trailing slash; `None` for AWS.
     pub endpoint: Option<String>,
     pub region: Option<String>,
     pub access_key_id: Option<String>,
@@ -20,9 +18,8 @@ pub struct Results {
 /// A part of an object store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultStore {
-    /// The bucket.
     pub bucket: String,
-    /// What the names of objects begin with; may be empty.
+    /// Prefix of object names; may be empty.
     pub prefix: String,
 }
 

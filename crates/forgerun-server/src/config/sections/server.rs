@@ -1,4 +1,4 @@
-//! The process: where it listens, what it keeps, who may come in, what it says about itself.
+//! Settings of the process: addresses, storage, access, logs and telemetry.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,15 +14,13 @@ use crate::config::values::{
     Registration, TOKEN, URL, address, collector, database, header_field, token, url,
 };
 
-/// `[server]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Server {
     pub listen: SocketAddr,
     pub data: PathBuf,
     /// From `database_url`, or the file in `data`.
     pub database: Database,
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     pub public_base_url: Option<String>,
     pub trusted_proxies: Vec<Network>,
 }
@@ -43,20 +41,17 @@ impl Server {
         }
     }
 
-    /// Whether requests from this machine get what is relaxed for them (C-115): nobody else is expected to ask.
+    /// Whether local requests get relaxed rules (C-115): only if no others are expected.
     pub(in crate::config) fn may_be_local(&self) -> bool {
         self.reach() == Reach::Loopback && self.public_base_url.is_none()
     }
 
-    /// Who can reach the server.
     pub fn reach(&self) -> Reach {
         Reach::of(self.listen)
     }
 }
 
-/// `[log]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Log {
     pub format: LogFormat,
     pub level: LogLevel,
@@ -80,9 +75,7 @@ impl Log {
     }
 }
 
-/// `[auth]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Auth {
     pub mode: AuthMode,
     pub registration: Registration,
@@ -112,9 +105,7 @@ impl Auth {
     }
 }
 
-/// `[alerts]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Alerts {
     pub no_worker: Duration,
 }
@@ -125,12 +116,11 @@ impl Alerts {
     }
 }
 
-/// `[telemetry]`
 #[derive(Clone, Debug)]
 pub struct Telemetry {
-    /// Without a slash at its end.
+    /// Without a trailing slash.
     pub otlp_endpoint: Option<String>,
-    /// Sent with every batch; they may hold credentials.
+    /// Sent with every batch; they may contain credentials.
     pub otlp_headers: Vec<(HeaderName, HeaderValue)>,
 }
 

@@ -1,4 +1,4 @@
-//! Where events go besides webhooks and streams: `[sinks]`, `[cloudevents]`, `[kafka]`, `[nats]`.
+//! Settings of sinks: `[sinks]`, `[cloudevents]`, `[kafka]`, `[nats]`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,9 +7,7 @@ use super::{DAYS_MAX, HOUR_S};
 use crate::config::reader::SettingsReader;
 use crate::config::secret::Secret;
 
-/// `[sinks]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Sinks {
     pub max_lag: Duration,
 }
@@ -24,9 +22,7 @@ impl Sinks {
 /// Which events a sink gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SinkEvents {
-    /// Ends of executions.
     Results,
-    /// All events of jobs.
     All,
 }
 
@@ -36,14 +32,13 @@ impl SinkEvents {
     }
 }
 
-/// Whether messages of a sink are CloudEvents.
+/// Format of a sink's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloudEvents {
-    /// They are not.
     Off,
     /// The envelope is in headers, beside the value.
     Binary,
-    /// The envelope is around the value.
+    /// The envelope contains the value.
     Structured,
 }
 
@@ -51,12 +46,12 @@ impl CloudEvents {
     const WORDS: [(&str, CloudEvents); 3] =
         [("off", CloudEvents::Off), ("binary", CloudEvents::Binary), ("structured", CloudEvents::Structured)];
 
-    /// What `cloudevents.mode` says.
+    /// The value of `cloudevents.mode`.
     pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> CloudEvents {
         from.one_of("cloudevents.mode", &CloudEvents::WORDS)
     }
 
-    /// What a sink says, or `cloudevents.mode` where it says nothing.
+    /// The value of a sink, or `cloudevents.mode` if it has none.
     pub(in crate::config) fn of_sink(
         from: &mut SettingsReader<'_>,
         key: &str,
@@ -68,11 +63,9 @@ impl CloudEvents {
     }
 }
 
-/// `[kafka]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Kafka {
-    /// `host:port`, more than one with commas; `None` if there is no Kafka.
+    /// `host:port`, separated by commas; `None` without Kafka.
     pub brokers: Option<String>,
     pub topic: String,
     pub create_topic: bool,
@@ -82,9 +75,7 @@ pub struct Kafka {
     pub sasl: KafkaSasl,
 }
 
-/// `[kafka.tls]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct KafkaTls {
     pub enabled: bool,
     pub ca: Option<PathBuf>,
@@ -92,9 +83,7 @@ pub struct KafkaTls {
     pub key: Option<PathBuf>,
 }
 
-/// `[kafka.sasl]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct KafkaSasl {
     pub mechanism: Option<&'static str>,
     pub username: String,
@@ -138,11 +127,9 @@ impl KafkaSasl {
     }
 }
 
-/// `[nats]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct Nats {
-    /// It may hold a password; `None` if there is no NATS.
+    /// May contain a password; `None` without NATS.
     pub url: Option<Secret>,
     pub login: NatsLogin,
     pub tls: NatsTls,
@@ -152,9 +139,8 @@ pub struct Nats {
     pub cloudevents: CloudEvents,
 }
 
-/// How the server recognises us, if `nats.url` does not say so.
+/// Credentials, if `nats.url` has none.
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct NatsLogin {
     pub username: Option<String>,
     pub password: Option<Secret>,
@@ -162,9 +148,7 @@ pub struct NatsLogin {
     pub credentials: Option<PathBuf>,
 }
 
-/// `[nats.tls]`
 #[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "explained in the manual")]
 pub struct NatsTls {
     pub ca: Option<PathBuf>,
     pub cert: Option<PathBuf>,
@@ -183,7 +167,7 @@ impl NatsLogin {
         }
     }
 
-    /// How many ways to log in are set.
+    /// How many kinds of credentials are set.
     pub(in crate::config) fn n_ways(&self) -> usize {
         let ways = [self.username.is_some(), self.token.is_some(), self.credentials.is_some()];
         ways.into_iter().filter(|is_set| *is_set).count()
@@ -224,7 +208,7 @@ fn secret(from: &mut SettingsReader<'_>, key: &str) -> Option<Secret> {
 }
 
 fn file(from: &mut SettingsReader<'_>, key: &str) -> Option<PathBuf> {
-    // Some paste the certificate itself.
+    // The setting may hold the certificate itself instead of a path.
     from.text_or_unset(key, "the path of a file, or nothing", |path| {
         (!path.starts_with("-----BEGIN")).then(|| PathBuf::from(path))
     })

@@ -1,4 +1,5 @@
-//! One row per key: a value that is not the default, what becomes of it, and a value that is refused.
+//! One row per key: a value that is not the default, what becomes of it, and a value that is
+//! refused.
 
 use std::collections::BTreeSet;
 

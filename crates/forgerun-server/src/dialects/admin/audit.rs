@@ -1,8 +1,8 @@
-//! One line in the log for each thing that the operator did: what, to what, from where, in which request.
+//! The audit log: one line for each action of the operator.
 
 use crate::edge::Exchange;
 
-/// Notes that the operator has done something. Written once it is durable; what was refused is in the log as any refusal.
+/// Logs an action of the operator, once it is durable. Refusals are logged like any other.
 pub(super) fn note(exchange: &Exchange, action: &'static str, subject: &str) {
     tracing::info!(
         target: "forgerun::audit",

@@ -17,7 +17,6 @@ use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, api_keys, body, respond};
 
-/// The routes of clients and keys.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/clients", "clients", |call| Box::pin(list(call))).access(RouteAccess::Operator),
     Route::get("/admin/v1/clients/{client_id}", "clients", |call| Box::pin(get(call)))
@@ -36,7 +35,6 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &listed(&call).await?))
 }
 
-/// The page of clients that a request asks for.
 pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminClient>, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
     let limit = query.limit()?;
@@ -51,7 +49,7 @@ pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<Adm
     clients.truncate(limit);
     let next_cursor = clients.last().filter(|_| more).map(|client| client.id.to_string());
     let now = call.app.clock.now();
-    // Keys of names are ids, and in their order: one read has the names of the page.
+    // Keys of names are ids in the same order: one read has the names of the page.
     let after = after.map(|after| after.to_string()).unwrap_or_default();
     let names: Vec<ClientName> = store.records(None, after, clients.len()).await?;
     let mut names: HashMap<ClientId, Option<String>> =
@@ -79,7 +77,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &shown(&call).await?))
 }
 
-/// The client of the path, with its keys.
+/// The client in the path, with its keys.
 pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<AdminClientDetail, ApiError> {
     let client = found(call).await?;
     let keys = call.app.engine.store().api_keys_of(client.id).await?;
@@ -91,7 +89,8 @@ pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<AdminClientDet
     })
 }
 
-/// `POST /admin/v1/clients/{id}/keys`: a new key, unless there is a good one and `rotate` is not asked for.
+/// `POST /admin/v1/clients/{id}/keys`: a new key, unless there is a valid one and `rotate` is not
+/// set.
 async fn create_key(call: Call<'_>) -> Result<Response, ApiError> {
     let rotate: Option<bool> = body::member(&call.body, "rotate", "true or false")?;
     let rotate = rotate.unwrap_or_default();
@@ -113,7 +112,7 @@ async fn revoke_key(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &RevokedView { revoked: true }))
 }
 
-/// Revokes the key of the path.
+/// Revokes the key in the path.
 pub(in crate::dialects) async fn revoke_one(call: &Call<'_>) -> Result<(), ApiError> {
     let client = found(call).await?.id;
     let key: KeyId = call.id("key_id").ok_or_else(|| refused(Refusal::KeyNotFound))?;

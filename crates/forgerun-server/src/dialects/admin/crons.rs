@@ -1,4 +1,4 @@
-//! Schedules of all clients: when they come next, and stopping one.
+//! Schedules of all clients: next runs, pause, resume, trigger.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -15,7 +15,6 @@ use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, body, respond};
 use crate::schedules;
 
-/// The routes of schedules.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/crons", "list_schedules", |call| Box::pin(list(call)))
         .access(RouteAccess::Operator),
@@ -36,7 +35,6 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &listed(&call).await?))
 }
 
-/// The page of schedules that a request asks for.
 pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminSchedule>, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
     let limit = query.limit()?;
@@ -53,7 +51,7 @@ pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<Adm
     Ok(AdminPage { items, next_cursor })
 }
 
-/// The schedule of this name. Several clients may have one, so `client` says whose.
+/// The schedule of this name. Several clients may have one, so `client` selects it.
 fn named(call: &Call<'_>) -> Result<ScheduleId, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["client", "tenant"])?;
     let Some(client) = query.get("client").and_then(|text| text.parse::<ClientId>().ok()) else {
@@ -79,7 +77,6 @@ async fn enable(call: Call<'_>, enabled: bool) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &set_enabled(&call, enabled).await?))
 }
 
-/// Stops or resumes the schedule of the path.
 pub(in crate::dialects) async fn set_enabled(
     call: &Call<'_>,
     enabled: bool,
@@ -90,13 +87,13 @@ pub(in crate::dialects) async fn set_enabled(
     Ok(view(&schedule))
 }
 
-/// Makes a job now; the schedule as it stands then.
+/// Makes a job now; answers with the schedule.
 async fn trigger(call: Call<'_>) -> Result<Response, ApiError> {
     body::expect_object(&call.body)?;
     Ok(respond::json(StatusCode::OK, &run_now(&call).await?))
 }
 
-/// Makes a job of the schedule of the path.
+/// Triggers the schedule in the path.
 pub(in crate::dialects) async fn run_now(call: &Call<'_>) -> Result<AdminSchedule, ApiError> {
     let id = named(call)?;
     schedules::trigger(call.app, &id).await?;

@@ -1,4 +1,4 @@
-//! What was sent to a webhook, or about a job; and sending it again.
+//! Deliveries to a webhook or about a job, and their repetition.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -19,7 +19,6 @@ use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, body, respond};
 use crate::limits::LIST_ROWS_MAX;
 
-/// The routes of deliveries.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/webhooks/{webhook_id}/deliveries", "deliveries", |call| {
         Box::pin(list(call, DeliveriesAbout::Webhook))
@@ -39,12 +38,10 @@ pub(super) const ROUTES: &[Route] = &[
     .access(RouteAccess::Operator),
 ];
 
-/// Which deliveries a path is about.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::dialects) enum DeliveriesAbout {
-    /// Those to the webhook of the path.
     Webhook,
-    /// Those about the job of the path, to its callback and to webhooks.
+    /// Those about the job in the path, to its callback and to webhooks.
     Job,
 }
 
@@ -82,7 +79,7 @@ pub(in crate::dialects) async fn listed(
     Ok(AdminPage { items, next_cursor: next_cursor.map(|id| id.to_string()) })
 }
 
-/// Sends the delivery of the path again.
+/// Repeats the delivery in the path.
 pub(in crate::dialects) async fn send_again(
     call: &Call<'_>,
     about: DeliveriesAbout,
@@ -106,7 +103,7 @@ fn refused(refusal: Refusal) -> ApiError {
     forgerun_engine::Error::Refused(refusal).into()
 }
 
-/// The deliveries that a path is about, their owner, and the webhooks they may go to.
+/// The deliveries of a path, their owner, and the webhooks they may go to.
 struct DeliveryScope {
     of: DeliveriesOf,
     client: ClientId,

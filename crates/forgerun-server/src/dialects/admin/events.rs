@@ -1,4 +1,4 @@
-//! Everything that happens: a page of the past, or a stream for whoever asks for one.
+//! All events: a page of the past, or a stream if requested.
 
 use axum::response::Response;
 
@@ -6,12 +6,12 @@ use crate::edge::routing::{Answers, Call, Route, RouteAccess};
 use crate::edge::sse::{self, EventWording};
 use crate::edge::{ApiError, accept, auth, events, journal_page};
 
-/// The route of events.
 pub(super) const ROUTES: &[Route] = &[Route::get("/admin/v1/events", "events", |call| Box::pin(all(call)))
     .access(RouteAccess::Operator)
     .answers(Answers::BodyOrEvents)];
 
-/// `GET /admin/v1/events`: the events of all jobs and webhooks; as a stream from now on, or after `Last-Event-ID`.
+/// `GET /admin/v1/events`: the events of all jobs and webhooks; as a stream from now on, or after
+/// `Last-Event-ID`.
 async fn all(call: Call<'_>) -> Result<Response, ApiError> {
     let query = events::query(call.exchange)?;
     if accept::wants_stream(&call.exchange.headers) {
@@ -20,7 +20,6 @@ async fn all(call: Call<'_>) -> Result<Response, ApiError> {
     journal_page::show(call.app, &query, None).await
 }
 
-/// The stream of everything.
 pub(in crate::dialects) async fn stream(call: &Call<'_>) -> Result<Response, ApiError> {
     let caller = auth::as_caller(call.app, call.exchange);
     sse::everything(call.app, call.exchange, &caller, EventWording::forge()).await

@@ -1,4 +1,4 @@
-//! Failures by their reason. A list reads counters, however many failures there are.
+//! Failure groups. A list reads counters, however many failures there are.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use forgerun_core::failure::{FailureBatch, FailureGroup, FailureId, FailureIndex
 use forgerun_core::record::Stored;
 use forgerun_core::time::Time;
 use forgerun_wire::admin::{AdminPage, FailureGroupView};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 
 use crate::app::App;
@@ -18,19 +18,17 @@ use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, respond};
 use crate::limits::{FAILURE_BATCHES_READ_MAX, FAILURE_READS_MAX, PAGE_MAX};
 
-/// The routes of failures.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/failures", "failures", |call| Box::pin(list(call))).access(RouteAccess::Operator),
     Route::get("/admin/v1/failures/{group}", "failures", |call| Box::pin(get(call)))
         .access(RouteAccess::Operator),
 ];
 
-/// `GET /admin/v1/failures?since=…`, the group seen last first. The cursor is the place of the last group.
+/// `GET /admin/v1/failures?since=…`, newest first. The cursor is the position of the last group.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &listed(&call).await?))
 }
 
-/// The page of groups that a request asks for.
 pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<FailureGroupView>, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["since", "limit", "cursor"])?;
     let limit = query.limit()?;
@@ -72,13 +70,12 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &shown(&call).await?))
 }
 
-/// The group of the path, as it is shown.
+/// The group in the path, as a view.
 pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<FailureGroupView, ApiError> {
     let group = named(call).await?;
     Ok(FailureGroupView::new(&group, &call.app.base, call.app.clock.now()))
 }
 
-/// The group of the path.
 pub(super) async fn named(call: &Call<'_>) -> Result<FailureGroup, ApiError> {
     let id: FailureId = call.id("group").ok_or_else(not_found)?;
     let groups = all(call.app).await?;
@@ -86,12 +83,12 @@ pub(super) async fn named(call: &Call<'_>) -> Result<FailureGroup, ApiError> {
 }
 
 fn not_found() -> ApiError {
-    let refused = Refused::new(Kind::JobNotFound, "There is no such group of failures.");
+    let refused = RefusedRequest::new(Kind::JobNotFound, "There is no such group of failures.");
     refused.fact("resource_type", "failure_group").blank().into()
 }
 
-/// All groups, with what is not added to them yet. Groups and batches are read one after the other; should a batch be added in between,
-/// they are read again.
+/// All groups, with failures that are not added to them yet. Groups and batches are read one after
+/// the other; if a batch is added in between, they are read again.
 async fn all(app: &App) -> Result<Vec<FailureGroup>, ApiError> {
     let store = app.engine.store();
     let n_folds = async || {
@@ -117,7 +114,7 @@ async fn all(app: &App) -> Result<Vec<FailureGroup>, ApiError> {
         }
         before = after;
     }
-    // Under a storm of failures the numbers are a moment old: groups alone are never counted twice.
+    // Under constant failures the numbers are slightly old, but never count a failure twice.
     records(app, usize::MAX).await
 }
 

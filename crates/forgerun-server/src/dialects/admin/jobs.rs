@@ -1,4 +1,4 @@
-//! Jobs of all clients: found, shown, cancelled, retried.
+//! Jobs of all clients: search, show, cancel, retry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +25,6 @@ use crate::edge::{ApiError, body, respond};
 use crate::limits::{INPUT_SHOWN_BYTES_MAX, LIST_ROWS_MAX, PAGES_SCANNED_MAX};
 use crate::traces::RequestSubject;
 
-/// The routes of jobs.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/jobs", "list", |call| Box::pin(list(call))).access(RouteAccess::Operator),
     Route::get("/admin/v1/jobs/{job_id}", "get", |call| Box::pin(get(call))).access(RouteAccess::Operator),
@@ -57,19 +56,19 @@ pub(in crate::dialects) const FILTERS: &[&str] = &[
     "cursor",
 ];
 
-/// Ids begin with the moment they were made, by the clock of whoever made them.
+/// Ids begin with their time, by the clock of their creator.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(3600);
 
-/// Hexadecimal digits from which on a search is for an id, if it can be one.
+/// Minimum hexadecimal digits for a search by id.
 const ID_DIGITS_MIN: usize = 8;
 
-/// `GET /admin/v1/jobs`: newest first. The cursor is the last job that was looked at.
+/// `GET /admin/v1/jobs`: newest first. The cursor is the last job that was examined.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let query = QueryString::of(&call.exchange.uri, FILTERS)?;
     Ok(respond::json(StatusCode::OK, &search(call.app, &query).await?))
 }
 
-/// A page of the jobs that a query describes.
+/// A page of the jobs that match a query.
 pub(in crate::dialects) async fn search(
     app: &App,
     query: &QueryString,
@@ -85,12 +84,12 @@ pub(in crate::dialects) async fn search(
         if !page.items.is_empty() {
             return Ok(page);
         }
-        // No id begins like this, but what a client calls a job may.
+        // No id begins like this, but a client's correlation id may.
     }
     page(app, search).await
 }
 
-/// `GET /admin/v1/dead-letters`: failed jobs whose attempts are used up, newest first.
+/// `GET /admin/v1/dead-letters`: failed jobs without attempts left, newest first.
 async fn dead_letters(call: Call<'_>) -> Result<Response, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["queue", "client", "limit", "cursor"])?;
     let mut search = Search::of(&query)?;
@@ -99,12 +98,11 @@ async fn dead_letters(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &page(call.app, search).await?))
 }
 
-/// What is looked for: what a store filters by, and what is left to do here.
+/// A search: the filter of the store, and what is filtered here.
 #[derive(Clone)]
 struct Search {
     filter: Filter,
     limit: usize,
-    /// Nothing older than this.
     oldest: Option<JobId>,
     job_type: Option<String>,
     kind: Option<String>,
@@ -152,7 +150,7 @@ impl Search {
                 client,
                 states,
                 queue,
-                // The word of a form is not in the column of types.
+                // The form is not in the store's column of types.
                 job_type: job_type.clone().filter(|word| parse_forge_type(word).is_none()),
                 before: cursor.into_iter().chain(newest).min(),
                 look_max: LIST_ROWS_MAX,
@@ -166,7 +164,7 @@ impl Search {
         Ok(search)
     }
 
-    /// Looks only where an id with this beginning can be; says whether it is the beginning of one.
+    /// Restricts the search to ids with this beginning; returns false if there are none.
     fn narrow(&mut self) -> bool {
         let Some((first, last)) = self.beginning.as_deref().and_then(ids_from) else { return false };
         let end = JobId::from_u128(last.as_u128().saturating_add(1));
@@ -193,7 +191,7 @@ impl Search {
     }
 }
 
-/// The ids with this beginning, if it is long enough and can be one.
+/// The range of ids with this beginning, if it is long enough and valid.
 fn ids_from(beginning: &str) -> Option<(JobId, JobId)> {
     let digits: String = beginning.chars().filter(|c| *c != '-').collect();
     let is_id = (ID_DIGITS_MIN..=32).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_hexdigit());
@@ -221,7 +219,7 @@ async fn page(app: &App, search: Search) -> Result<AdminPage<AdminJob>, ApiError
                 found.push(job);
             }
         }
-        // A search for the end of an id has looked far enough with one page.
+        // A search by the end of an id reads one page at most.
         if next.is_none() || found.len() >= limit || filter.id_suffix.is_some() {
             break;
         }
@@ -235,7 +233,8 @@ async fn page(app: &App, search: Search) -> Result<AdminPage<AdminJob>, ApiError
     Ok(AdminPage { items, next_cursor })
 }
 
-/// A page of the jobs that stand failed for the reason of a group, oldest first. The cursor is the last job that was looked at.
+/// A page of the failed jobs of a failure group, oldest first. The cursor is the last job that was
+/// examined.
 async fn of_group(app: &App, group: FailureId, search: &Search) -> Result<AdminPage<AdminJob>, ApiError> {
     let Search { filter, limit, .. } = search;
     let mut jobs = app.engine.store().failed_jobs(group, filter.before, limit + 1).await?;
@@ -259,14 +258,14 @@ async fn shown(app: &App, jobs: &[Job]) -> Result<Vec<AdminJob>, ApiError> {
     Ok(items)
 }
 
-/// The job of the path.
+/// The job in the path.
 pub(in crate::dialects) async fn found(call: &Call<'_>) -> Result<Arc<Job>, ApiError> {
     let job = by_id(call.app, call.job()).await?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     Ok(job)
 }
 
-/// The job of an id; none at all is an id of nothing (C-52).
+/// The job with an id; a malformed id is an unknown one (C-52).
 pub(in crate::dialects) async fn by_id(app: &App, id: Option<JobId>) -> Result<Arc<Job>, ApiError> {
     let refused = || ApiError::from(forgerun_engine::Error::Refused(Refusal::NotFound));
     app.engine.store().job(id.ok_or_else(refused)?).await?.ok_or_else(refused)
@@ -278,7 +277,6 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &detail(call.app, &job).await?))
 }
 
-/// A job in full.
 pub(in crate::dialects) async fn detail(app: &App, job: &Job) -> Result<AdminJobDetail, ApiError> {
     let failure = match job.state {
         State::Failed | State::Canceled => app.engine.store().outcome(job.execution).await?,
@@ -292,7 +290,7 @@ pub(in crate::dialects) async fn detail(app: &App, job: &Job) -> Result<AdminJob
     Ok(detail)
 }
 
-/// `POST /admin/v1/jobs/{id}/cancel`. A job that has ended stays as it is.
+/// `POST /admin/v1/jobs/{id}/cancel`. An ended job stays as it is.
 async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     let reason: Option<String> = body::member(&call.body, "reason", "a string")?;
     let compensate: Option<bool> = body::member(&call.body, "compensate", "true or false")?;
@@ -301,7 +299,7 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &detail(call.app, &job).await?))
 }
 
-/// Cancels a job: the job as it stands, and whether that changed it. `compensate` is for workflows.
+/// Cancels a job: returns the job, and whether it changed. `compensate` is for workflows.
 pub(in crate::dialects) async fn cancel_one(
     call: &Call<'_>,
     job: JobId,
@@ -322,7 +320,7 @@ pub(in crate::dialects) async fn cancel_one(
     Ok((job, changed))
 }
 
-/// `POST /admin/v1/jobs/{id}/retry`. Where all attempts are used up, the job begins with all of them again.
+/// `POST /admin/v1/jobs/{id}/retry`. A job without attempts left gets all of them again.
 async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     body::expect_object(&call.body)?;
     let job = found(&call).await?;
@@ -330,7 +328,7 @@ async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &detail(call.app, &job).await?))
 }
 
-/// Tries a failed job again: the job as it stands, and whether that changed it.
+/// Retries a failed job: returns the job, and whether it changed.
 pub(in crate::dialects) async fn retry_one(call: &Call<'_>, job: &Job) -> Result<(Job, bool), ApiError> {
     if matches!(job.state, State::Succeeded) {
         return Err(ApiError::from(forgerun_engine::Error::Refused(Refusal::WrongState(job.state))));

@@ -1,4 +1,4 @@
-//! The operator's API, `/admin/v1`: what goes on in the whole server, whoever owns it, and the few things to do about it.
+//! The operator's API, `/admin/v1`: views across all clients, and a few actions.
 //!
 //! | file | routes |
 //! |---|---|
@@ -16,8 +16,9 @@
 //! | `workers.rs` | `workers`, `workers/{id}/quiet` |
 //! | `workflows.rs` | `workflows`, `workflows/{id}` |
 //!
-//! All of it needs the operator's token, except where the server is open to its own machine (`forgerun dev`). What changes something
-//! is a command like any other, and leaves a line in the log ([`audit`]). Errors are told as in `/v1`.
+//! All of it needs the operator's token, unless the server is open to local callers (`forgerun
+//! dev`). Changes are commands like any other, and are logged ([`audit`]). Errors have the form of
+//! `/v1`.
 
 mod audit;
 pub(in crate::dialects) mod clients;
@@ -39,7 +40,6 @@ use forgerun_core::job::Dialect;
 
 use crate::edge::routing::{Api, Route};
 
-/// The operator's API.
 pub struct Admin;
 
 impl Api for Admin {

@@ -21,7 +21,6 @@ use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, respond};
 use crate::limits::PAGE_MAX;
 
-/// The route of the overview.
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/admin/v1/overview", "overview", |call| Box::pin(get(call))).access(RouteAccess::Operator)];
 
@@ -31,7 +30,6 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &overview(call.app).await?))
 }
 
-/// What `GET overview` answers.
 pub(in crate::dialects) async fn overview(app: &App) -> Result<Overview, ApiError> {
     let store = app.engine.store();
     let mut jobs: BTreeMap<String, u64> = State::ALL.map(|state| (forge_state(state).to_owned(), 0)).into();
@@ -73,10 +71,10 @@ pub(in crate::dialects) async fn overview(app: &App) -> Result<Overview, ApiErro
     })
 }
 
-/// Minutes that are told one by one.
+/// Minutes listed individually.
 const MINUTES: i64 = 60;
 
-/// What happened in each of the last minutes, also in those in which nothing did.
+/// The figures of each of the last minutes, including empty ones.
 async fn minutes(app: &App) -> Result<Vec<OverviewMinute>, ApiError> {
     let Minute(last) = Minute::of(app.clock.now());
     let first = last - MINUTES + 1;

@@ -1,4 +1,4 @@
-//! What is wrong at this moment, as far as the server knows: for the overview, and for people on the dashboard.
+//! Current problems, for the overview and the dashboard.
 
 use std::collections::BTreeSet;
 
@@ -62,7 +62,7 @@ fn sink_behind(app: &App, sink: &AdminSink, now: Time) -> OverviewProblem {
     problem(app, "sink_behind", what, since, "/dashboard/sinks")
 }
 
-/// Webhooks that deliveries fail to reach, or that were disabled for it.
+/// Webhooks that fail, or were disabled because of that.
 async fn failing_webhooks(app: &App, problems: &mut Vec<OverviewProblem>) -> Result<(), ApiError> {
     let mut after: Option<WebhookId> = None;
     for _ in 0..PROBLEMS_SEARCHED_MAX / PAGE_MAX {

@@ -1,4 +1,4 @@
-//! Queues, all of one name together: how full they are, how fast they move; pause, resume, bounds.
+//! Queues, combined by name: depth, rates, pause, resume, bounds.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,6 @@ use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, queue_name, respond};
 use crate::limits::{OLDEST_LOOKED_AT_MAX, PAGE_MAX};
 
-/// The routes of queues.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/queues", "queues", |call| Box::pin(list(call))).access(RouteAccess::Operator),
     Route::put("/admin/v1/queues/{queue}", "bound", |call| Box::pin(bound(call)))
@@ -39,7 +38,7 @@ pub(super) const ROUTES: &[Route] = &[
 
 const BOUNDS: &[&str] = &["max_waiting", "max_active", "rate_per_s"];
 
-/// An hour, in the minutes that figures are kept by.
+/// An hour in minutes.
 const LAST_HOUR: i64 = 60;
 
 /// `GET /admin/v1/queues`, by name; the cursor is the last name.
@@ -47,7 +46,6 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &listed(&call).await?))
 }
 
-/// The page of queues that a request asks for.
 pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminQueue>, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
     let limit = query.limit()?;
@@ -63,22 +61,22 @@ pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<Adm
     Ok(AdminPage { items, next_cursor })
 }
 
-/// What is known of all queues.
+/// The state of all queues.
 pub(crate) struct Queues {
     by_name: BTreeMap<String, FoundQueue>,
-    /// How many queues have been searched for their oldest job.
+    /// How many queues were searched for their oldest job.
     n_looked_at: usize,
-    /// Read when a queue is first found in which jobs wait for too long.
+    /// Loaded when the first queue with long waiting jobs is found.
     attended: Option<AttendedQueues>,
     no_worker_s: u64,
-    /// How long this node has been up: before that it does not know who asks for what.
+    /// Uptime of this node: at first it does not know which workers ask.
     up_s: u64,
     now: Time,
 }
 
 struct FoundQueue {
     view: AdminQueue,
-    /// Those in which something waits, and whether workers hold jobs of it.
+    /// Queues with waiting jobs, and whether workers hold jobs of them.
     waiting: Vec<(QueueId, bool)>,
     minute: Activity,
     hour: Activity,
@@ -118,7 +116,7 @@ impl Queues {
         }
         let mut after = String::new();
         loop {
-            // The operator's own settings stand in the group of nobody.
+            // The operator's own settings are in the group without an owner.
             let page: Vec<QueueSettings> = store.records(Some(String::new()), after, PAGE_MAX).await?;
             let Some(last) = page.last() else { break };
             after = last.queue.as_str().to_owned();
@@ -131,7 +129,7 @@ impl Queues {
         Ok(Queues { by_name, n_looked_at: 0, attended: None, no_worker_s, up_s, now })
     }
 
-    /// The names of those in which most jobs wait or are held.
+    /// The names with most waiting or active jobs.
     pub(crate) fn fullest(&self, max: usize) -> Vec<String> {
         let mut names: Vec<(u64, &String)> =
             self.by_name.iter().map(|(name, found)| (found.view.waiting + found.view.active, name)).collect();
@@ -139,7 +137,7 @@ impl Queues {
         names.into_iter().take(max).map(|(_, name)| name.clone()).collect()
     }
 
-    /// How much happened in all of them together.
+    /// Rates over all queues.
     pub(super) fn rates(&self) -> OverviewRates {
         let (mut minute, mut hour) = (Activity::default(), Activity::default());
         for found in self.by_name.values() {
@@ -153,12 +151,12 @@ impl Queues {
         }
     }
 
-    /// Figures are kept by the minute: how much of the one under way is over, in seconds.
+    /// Seconds into the current minute.
     fn since_minute(&self) -> f64 {
         self.now.as_micros().rem_euclid(60_000_000) as f64 / 1e6
     }
 
-    /// One of them, with its rates and its oldest job.
+    /// One queue, with its rates and its oldest job.
     pub(crate) async fn show(&mut self, app: &App, name: &str) -> Result<AdminQueue, ApiError> {
         let Some(found) = self.by_name.remove(name) else { return Ok(AdminQueue::new(name)) };
         let mut view = found.view;
@@ -201,7 +199,7 @@ fn found<'a>(by_name: &'a mut BTreeMap<String, FoundQueue>, name: &Name) -> &'a 
     by_name.entry(name.as_str().to_owned()).or_insert_with(|| FoundQueue::new(name.as_str()))
 }
 
-/// How long the oldest claimable job of a queue has waited.
+/// Wait of the oldest claimable job of a queue.
 async fn oldest(app: &App, queue: &QueueId, now: Time) -> Result<Option<u64>, ApiError> {
     let lane = if queue.owner.is_some() { Lane::External } else { Lane::BuiltIn };
     let oldest = app.engine.store().oldest(Shelf { lane, name: queue.key() }).await?;
@@ -226,14 +224,15 @@ async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &set_paused(&call, false).await?))
 }
 
-/// Stops or resumes handing out jobs of the queues of the path.
+/// Pauses or resumes the queues in the path.
 pub(in crate::dialects) async fn set_paused(call: &Call<'_>, paused: bool) -> Result<AdminQueue, ApiError> {
     let action = if paused { "pause" } else { "resume" };
     check_known(call.app, &named(call)?).await?;
     change(call, action, QueueChange { paused: Some(paused), ..QueueChange::default() }).await
 }
 
-/// Refuses a name that no queue has: one without jobs, settings and workers is most likely misspelt.
+/// Refuses the name of an unknown queue: one without jobs, settings and workers is most likely
+/// misspelled.
 async fn check_known(app: &App, name: &Name) -> Result<(), ApiError> {
     let mut queues = Queues::read(app).await?;
     if queues.by_name.contains_key(name.as_str()) || queues.attended(app).await?.contains_name(name) {
@@ -245,7 +244,8 @@ async fn check_known(app: &App, name: &Name) -> Result<(), ApiError> {
     Err(ApiError::new(Kind::JobNotFound, &detail))
 }
 
-/// `PUT /admin/v1/queues/{name}`: bounds for each queue of the name. What is absent stays, null lifts.
+/// `PUT /admin/v1/queues/{name}`: bounds for each queue of the name. Missing members keep a bound,
+/// null removes it.
 async fn bound(call: Call<'_>) -> Result<Response, ApiError> {
     let change_of_bounds = bounds(&call.body)?;
     Ok(respond::json(StatusCode::OK, &change(&call, "bound", change_of_bounds).await?))
@@ -283,7 +283,7 @@ async fn change(call: &Call<'_>, action: &'static str, change: QueueChange) -> R
     };
     audit::note(call.exchange, action, name.as_str());
     let mut view = Queues::read(app).await?.show(app, name.as_str()).await?;
-    // What was just set, whatever the rest was read from.
+    // The new settings, whatever the rest was read from.
     set(&mut view, &settings);
     Ok(view)
 }

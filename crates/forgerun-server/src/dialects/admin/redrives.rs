@@ -1,4 +1,4 @@
-//! Redrives: all jobs of a group of failures are tried again, as a job of its own.
+//! Redrives: all jobs of a failure group are retried, by a job of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,13 +22,12 @@ use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, respond};
 use crate::limits::{REDRIVE_MATCHED_MAX, REDRIVE_SHOWN_MAX};
 
-/// The route of redrives.
 pub(super) const ROUTES: &[Route] =
     &[Route::post("/admin/v1/failures/{group}/redrive", "redrive", |call| Box::pin(begin(call)))
         .access(RouteAccess::Operator)
         .members(REDRIVE_MEMBERS)];
 
-/// How soon a redrive goes on whose node was lost.
+/// When a redrive continues after its node was lost.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// How often a redrive may lose its node.
@@ -49,7 +48,7 @@ async fn begin(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// What a redrive of the group of the path would do.
+/// What a redrive of the group in the path would do.
 pub(in crate::dialects) async fn preview(
     call: &Call<'_>,
     terms: &RedriveTerms,
@@ -63,7 +62,7 @@ pub(in crate::dialects) async fn preview(
     Ok(RedrivePreview::new(matched, would_redrive, terms, &first))
 }
 
-/// Starts a redrive of the group of the path; `None` if no job stands failed for its reason.
+/// Starts a redrive of the group in the path; `None` if the group has no failed job.
 pub(in crate::dialects) async fn start(
     call: &Call<'_>,
     terms: RedriveTerms,
@@ -88,7 +87,7 @@ async fn submit(
     let (store, now) = (app.engine.store(), app.clock.now());
     if store.client(redrive::CLIENT).await?.is_none() {
         let registered = app.engine.run(Command::Register(Client::new(redrive::CLIENT, now))).await;
-        // Another node may have been quicker.
+        // Another node may have been faster.
         if store.client(redrive::CLIENT).await?.is_none() {
             registered?;
         }

@@ -1,4 +1,4 @@
-//! Sinks: how far each is, what it last said, and who sends.
+//! Sinks: position, last error, and sending node.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -8,11 +8,10 @@ use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, respond};
 
-/// The routes of sinks.
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/admin/v1/sinks", "sinks", |call| Box::pin(list(call))).access(RouteAccess::Operator)];
 
-/// `GET /admin/v1/sinks`: those that this node is configured for, by name; the cursor is the last name.
+/// `GET /admin/v1/sinks`: the configured sinks of this node, by name; the cursor is the last name.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
     let limit = query.limit()?;

@@ -9,7 +9,6 @@ use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, respond};
 
-/// The route of webhooks.
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/admin/v1/webhooks", "webhooks", |call| Box::pin(list(call)))
         .access(RouteAccess::Operator)];
@@ -19,7 +18,6 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &listed(&call).await?))
 }
 
-/// The page of webhooks that a request asks for.
 pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminWebhook>, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
     let limit = query.limit()?;

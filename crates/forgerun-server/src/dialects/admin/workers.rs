@@ -1,4 +1,4 @@
-//! Workers outside, of all clients: who is alive, what they hold; and telling one to take no more.
+//! External workers of all clients: heartbeats, held jobs, and the directive to take no more.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::worker::{Worker, WorkerState};
 use forgerun_core::{Command, Refusal};
 use forgerun_wire::admin::{AdminPage, AdminWorker};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use super::audit;
 use crate::app::App;
@@ -19,7 +19,6 @@ use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, respond};
 use crate::limits::{HELD_JOBS_LOOKED_AT_MAX, PAGE_MAX, WORKERS_SEARCHED_MAX};
 
-/// The routes of workers.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/workers", "workers", |call| Box::pin(list(call))).access(RouteAccess::Operator),
     Route::post("/admin/v1/workers/{worker_id}/quiet", "direct", |call| Box::pin(quiet(call)))
@@ -31,7 +30,6 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &listed(&call).await?))
 }
 
-/// The page of workers that a request asks for.
 pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminWorker>, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
     let limit = query.limit()?;
@@ -50,11 +48,11 @@ pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<Adm
     Ok(AdminPage { items, next_cursor })
 }
 
-/// Leaves of the jobs of workers those that they hold. A worker's record has what its newest heartbeat listed and what it fetched since;
-/// some of these may have ended, or be another's by now.
+/// Keeps only the jobs that the workers still hold. A worker's record has the jobs of its last
+/// heartbeat and those it fetched since; some may have ended, or belong to another worker by now.
 pub(in crate::dialects) async fn keep_held(app: &App, workers: &mut [Worker]) -> Result<(), ApiError> {
     let ids: Vec<JobId> = workers.iter().flat_map(|worker| worker.jobs.iter().copied()).collect();
-    // So many are not worth reading for a list; it then says what the workers said.
+    // Too many to read for a list, which then shows the worker's own numbers.
     if ids.is_empty() || ids.len() > HELD_JOBS_LOOKED_AT_MAX {
         return Ok(());
     }
@@ -68,8 +66,8 @@ pub(in crate::dialects) async fn keep_held(app: &App, workers: &mut [Worker]) ->
     Ok(())
 }
 
-/// `POST /admin/v1/workers/{id}/quiet`: it finishes what it has and is given no more. A name that several clients have needs
-/// `client` too.
+/// `POST /admin/v1/workers/{id}/quiet`: it finishes its jobs and gets no more. A name that several
+/// clients have needs `client` too.
 async fn quiet(call: Call<'_>) -> Result<Response, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["client"])?;
     let client = match query.get("client").map(str::parse::<ClientId>) {
@@ -80,7 +78,7 @@ async fn quiet(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &quieten(&call, client).await?))
 }
 
-/// Tells the worker of the path to take no more.
+/// Directs the worker in the path to take no more jobs.
 pub(in crate::dialects) async fn quieten(
     call: &Call<'_>,
     client: Option<ClientId>,
@@ -99,7 +97,7 @@ pub(in crate::dialects) async fn quieten(
     Ok(AdminWorker::new(&worker, call.app.clock.now()))
 }
 
-/// The one worker of this name.
+/// The only worker of this name.
 async fn named(app: &App, name: &str, client: Option<ClientId>) -> Result<Worker, ApiError> {
     let wanted = |worker: &Worker| {
         worker.id.name.as_str() == name && client.is_none_or(|client| client == worker.id.owner.client)
@@ -114,7 +112,7 @@ async fn named(app: &App, name: &str, client: Option<ClientId>) -> Result<Worker
             if found.replace(worker).is_some() {
                 let detail =
                     "Several workers have this name; say whose is meant with the query parameter `client`.";
-                return Err(Refused::new(Kind::Duplicate, detail).fact("field", "client").into());
+                return Err(RefusedRequest::new(Kind::Duplicate, detail).fact("field", "client").into());
             }
         }
     }
@@ -122,6 +120,6 @@ async fn named(app: &App, name: &str, client: Option<ClientId>) -> Result<Worker
 }
 
 fn not_found() -> ApiError {
-    let refused = Refused::new(Kind::WorkerNotFound, "There is no such worker.");
+    let refused = RefusedRequest::new(Kind::WorkerNotFound, "There is no such worker.");
     refused.fact("resource_type", "worker").into()
 }

@@ -24,12 +24,11 @@ pub(super) const ROUTES: &[Route] = &[
         .access(RouteAccess::Operator),
 ];
 
-/// `GET /admin/v1/workflows`: newest first. The cursor is the last that was seen.
+/// `GET /admin/v1/workflows`: newest first. The cursor is the last one shown.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &listed(&call).await?))
 }
 
-/// The page of workflows that a request asks for.
 pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminWorkflow>, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["state", "client", "limit", "cursor"])?;
     let client = match query.get("client").map(str::parse::<ClientId>) {
@@ -47,17 +46,17 @@ pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<Adm
     Ok(AdminPage { items, next_cursor })
 }
 
-/// `GET /admin/v1/workflows/{id}`: with its steps, and who waits for whom.
+/// `GET /admin/v1/workflows/{id}`: with its steps and dependencies.
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &shown(&call).await?))
 }
 
-/// The workflow of the path, with its steps.
+/// The workflow in the path, with its steps.
 pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<AdminWorkflowDetail, ApiError> {
     let not_found = || ApiError::new(Kind::JobNotFound, "There is no such workflow.");
     let id: JobId = call.id("workflow_id").ok_or_else(not_found)?;
     let job = call.app.engine.store().job(id).await?.ok_or_else(not_found)?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     let failure = workflows::failure(call.app, &job).await?;
     let rows = workflows::read(call.app, Arc::clone(&job)).await?.ok_or_else(not_found)?;
     let client_name = call.app.client_names.get(call.app, job.head.client).await?;

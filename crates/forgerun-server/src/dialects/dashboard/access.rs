@@ -1,5 +1,5 @@
-//! Who may enter. The operator's token is typed in once; from then on a cookie proves who asks. Where the operator's API is open to its own
-//! machine, so is the dashboard.
+//! Access to the dashboard. The operator enters the token once; from then on a signed cookie
+//! authenticates. If the operator's API is open to local callers, so is the dashboard.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -20,10 +20,8 @@ use crate::edge::sessions::{self, OperatorSession, SESSION_COOKIE};
 use crate::edge::{ApiError, Exchange, Who, auth, respond};
 use crate::limits::SESSION_LASTS;
 
-/// Where the form is.
 pub(super) const LOGIN: &str = "/dashboard/login";
 
-/// The routes of logging in and out.
 pub(super) const ROUTES: &[Route] = &[
     Route::get(LOGIN, "login", |call| Box::pin(form(call))).access(RouteAccess::Anyone).answers(Answers::Any),
     Route::post(LOGIN, "login", |call| Box::pin(log_in(call)))
@@ -32,7 +30,6 @@ pub(super) const ROUTES: &[Route] = &[
     action("/dashboard/logout", "logout", |call| Box::pin(log_out(call))),
 ];
 
-/// What a handler is.
 type PageHandler = for<'a> fn(Call<'a>) -> crate::edge::routing::Answering<'a>;
 
 /// A page for the operator.
@@ -40,12 +37,12 @@ pub(super) const fn page(path: &'static str, action: &'static str, handler: Page
     Route::get(path, action, handler).access(RouteAccess::Own(enter)).answers(Answers::Any)
 }
 
-/// What a form of the operator does.
+/// The action of a form.
 pub(super) const fn action(path: &'static str, action: &'static str, handler: PageHandler) -> Route {
     Route::post(path, action, handler).access(RouteAccess::Own(enter)).answers(Answers::Any)
 }
 
-/// Lets the operator in: by a session, or as `/admin/v1` does.
+/// Authenticates by session, or like `/admin/v1`.
 fn enter<'a>(
     app: &'a App,
     exchange: &'a mut Exchange,
@@ -63,8 +60,9 @@ pub(super) fn session(app: &App, exchange: &Exchange) -> Option<OperatorSession>
     app.sessions.of(&exchange.headers, exchange.began)
 }
 
-/// Whether the browser says that a page of another site sent the form. A second fence: the token of the form is the first. What a browser
-/// says of the site is believed before `Origin`, because a proxy may change the host that we see.
+/// Whether the browser says that a page of another site sent the form. A second defence: the token
+/// of the form is the first. `Sec-Fetch-Site` comes before `Origin`, because a proxy may change the
+/// host that we see.
 fn is_of_foreign_page(app: &App, headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     if let Some(site) = text("sec-fetch-site") {
@@ -72,7 +70,7 @@ fn is_of_foreign_page(app: &App, headers: &HeaderMap) -> bool {
     }
     let authority =
         |url: &str| url.split_once("://").map(|(_, rest)| rest.trim_end_matches('/').to_lowercase());
-    // `null` comes from pages that send no referrer, which ours are.
+    // `null` comes from pages that send no referrer, as ours.
     let Some(origin) = text("origin").and_then(authority) else { return false };
     let public = app.config.server.public_base_url.as_deref().and_then(authority);
     let host = text("host").map(str::to_lowercase);
@@ -99,8 +97,8 @@ pub(super) fn form_of(call: &Call<'_>, known: &[&str]) -> Result<QueryString, Ap
     Err(ApiError::new(Kind::Forbidden, detail))
 }
 
-/// Leads to the form, and from there back to the page. A browser that comes from another site does not show its cookie; it is
-/// asked to come once more, from here.
+/// Redirects to the login form, and from there back to the page. A browser that follows a link of
+/// another site sends no cookie; it is asked to reload from here.
 pub(super) fn to_login(exchange: &Exchange) -> Response {
     let from = exchange.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     if from == Some(b"cross-site") && exchange.is_read() {
@@ -111,7 +109,7 @@ pub(super) fn to_login(exchange: &Exchange) -> Response {
     see_other(&format!("{LOGIN}?next={}", utf8_percent_encode(back, NON_ALPHANUMERIC)))
 }
 
-/// Where to go after logging in: a page of ours, never another site.
+/// The page after login: a path of ours, never another site.
 fn next_of(query: &QueryString) -> String {
     let next = query.get("next").unwrap_or("/dashboard");
     let is_ours = next == "/dashboard" || next.starts_with("/dashboard/") || next.starts_with("/dashboard?");
@@ -127,7 +125,7 @@ async fn form(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(login_page(call.app, call.exchange, StatusCode::OK, None))
 }
 
-/// Whether everybody who asks like this is the operator.
+/// Whether this request counts as the operator's without a session.
 fn is_open(app: &App, exchange: &Exchange) -> bool {
     !auth::knows_operator(app) && app.default_client.is_some() && exchange.check_local(app).is_ok()
 }
@@ -162,12 +160,12 @@ async fn log_out(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// The form, with what was wrong with the last try.
+/// The login form, with the error of the last attempt.
 pub(super) fn login_page(app: &App, exchange: &Exchange, code: StatusCode, wrong: Option<&str>) -> Response {
     let next = QueryString::of(&exchange.uri, &["next"]).map(|query| next_of(&query)).unwrap_or_default();
     let action = format!("{LOGIN}?next={}", utf8_percent_encode(&next, NON_ALPHANUMERIC));
-    // Every form has this field. Here it proves nothing: a form that has the operator's token needs no proof. So it must not be made from that token,
-    // or anybody could try guesses against it without asking us.
+    // Every form has this field. Here it proves nothing: a form with the operator's token needs no
+    // proof. So it must not be derived from that token, or it could be guessed offline.
     let form_token = format!("{:032x}", app.clock.random());
     let main = html! {
         main #main .login {
@@ -198,7 +196,7 @@ const NOTE_COOKIE: &str = "forgerun_note";
 /// Long enough for the next page to show it.
 const NOTE_LASTS: Duration = Duration::from_secs(20);
 
-/// Leads to a page that says what was done, once.
+/// Redirects to a page that shows a note once.
 pub(super) fn done(app: &App, path: &str, note: &str) -> Response {
     let mut response = see_other(path);
     let value = utf8_percent_encode(note, NON_ALPHANUMERIC).to_string();
@@ -206,13 +204,13 @@ pub(super) fn done(app: &App, path: &str, note: &str) -> Response {
     response
 }
 
-/// What the page before did.
+/// The note of the last action.
 pub(super) fn note_of(exchange: &Exchange) -> Option<String> {
     let note = sessions::cookies(&exchange.headers, NOTE_COOKIE).next().filter(|note| !note.is_empty())?;
     Some(percent_decode_str(note).decode_utf8_lossy().into_owned())
 }
 
-/// Forgets what was just shown.
+/// Deletes the note that was just shown.
 pub(super) fn forget_note(app: &App, response: &mut Response) {
     set(app, response, NOTE_COOKIE, "", Duration::ZERO);
 }
@@ -222,7 +220,6 @@ fn set(app: &App, response: &mut Response, name: &str, value: &str, lasts: Durat
     response.headers_mut().append(SET_COOKIE, respond::value(cookie));
 }
 
-/// The type of all pages.
 pub(super) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Style, script and icon: files of ours, served as they were written. Their addresses carry a digest, so browsers may keep them.
+//! Style, script and icon. Their addresses contain a digest, so browsers may cache them.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use crate::documents::Document;
 use crate::edge::ApiError;
 use crate::edge::routing::{Answers, Call, Route, RouteAccess};
 
-/// The routes of files. They say nothing about jobs, and the form to log in needs them.
+/// The routes of files. They need no login, because the login form uses them.
 pub(super) const ROUTES: &[Route] = &[
     file("/dashboard/dashboard.css", |call| Box::pin(answer(call, &STYLE))),
     file("/dashboard/dashboard.js", |call| Box::pin(answer(call, &SCRIPT))),

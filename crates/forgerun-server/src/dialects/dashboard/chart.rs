@@ -1,21 +1,22 @@
-//! Charts, drawn as SVG. Colours come from the style by class; each value has a title, which shows on hover and is read aloud.
+//! Charts as SVG. Colours come from the style by class; each value has a title, shown on hover and
+//! read aloud.
 
 use forgerun_wire::admin::OverviewMinute;
 use maud::{Markup, html};
 
 use super::parts::{number, span};
 
-/// The field of a large chart; it is stretched to its place, so text stands beside it.
+/// The size of a large chart; it is stretched, so text stands beside it.
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 120.0;
 
-/// The smallest round number that is not less: 1, 2, 2.5 or 5 and noughts. What a chart reaches up to.
+/// The next round number: 1, 2, 2.5 or 5 times a power of ten. The top of a chart.
 fn rounded_up(most: f64) -> f64 {
     let noughts = 10_f64.powf(most.max(1.0).log10().floor());
     [1.0, 2.0, 2.5, 5.0, 10.0].iter().map(|step| step * noughts).find(|round| *round >= most).unwrap_or(most)
 }
 
-/// What ended minute by minute as columns, well and badly, and what came in as a line.
+/// Successes and failures per minute as columns, submissions as a line.
 pub(super) fn throughput(minutes: &[OverviewMinute]) -> Markup {
     let most = minutes.iter().map(|minute| minute.submitted.max(minute.succeeded + minute.failed)).max();
     let top = rounded_up(most.unwrap_or(0) as f64);
@@ -38,7 +39,7 @@ pub(super) fn throughput(minutes: &[OverviewMinute]) -> Markup {
     )
 }
 
-/// How long jobs waited and ran, minute by minute, as two lines.
+/// Waits and durations per minute, as two lines.
 pub(super) fn latency(minutes: &[OverviewMinute]) -> Markup {
     let most = minutes.iter().flat_map(|minute| [minute.waited_ms, minute.ran_ms]).flatten().max();
     let top = rounded_up(most.unwrap_or(0) as f64);
@@ -57,7 +58,7 @@ pub(super) fn latency(minutes: &[OverviewMinute]) -> Markup {
     )
 }
 
-/// A chart with its scale: from nothing to `top`, from an hour ago until now.
+/// A chart with its scale: from zero to `top`, over the last hour.
 fn framed(top: &str, label: &str, drawing: Markup) -> Markup {
     html! {
         div .chart {
@@ -71,7 +72,7 @@ fn framed(top: &str, label: &str, drawing: Markup) -> Markup {
     }
 }
 
-/// Lines through the values there are; a gap where there is none. A value alone is a short line.
+/// Lines through the values, with gaps. A single value is a short line.
 fn points(minutes: &[OverviewMinute], step: f64, y: impl Fn(&OverviewMinute) -> Option<f64>) -> Vec<String> {
     let (mut lines, mut line): (Vec<String>, Vec<(f64, f64)>) = (Vec::new(), Vec::new());
     for (place, value) in minutes.iter().map(y).chain([None]).enumerate() {
@@ -91,7 +92,7 @@ fn points(minutes: &[OverviewMinute], step: f64, y: impl Fn(&OverviewMinute) -> 
     lines
 }
 
-/// What each minute says when it is pointed at.
+/// The hover text of each minute.
 fn hover(minutes: &[OverviewMinute], step: f64, say: impl Fn(&OverviewMinute) -> String) -> Markup {
     html! {
         @for (place, minute) in minutes.iter().enumerate() {
@@ -102,12 +103,12 @@ fn hover(minutes: &[OverviewMinute], step: f64, say: impl Fn(&OverviewMinute) ->
     }
 }
 
-/// A coordinate, no more exact than can be seen.
+/// A coordinate, rounded to what is visible.
 fn n(value: f64) -> String {
     format!("{value:.1}")
 }
 
-/// A small chart of columns, such as a trend; the newest value last. `what` says what is counted, `title` names a column.
+/// A small column chart, the newest value last. `what` is the subject, `title` names a column.
 pub(super) fn sparkline(values: &[u64], what: &str, title: impl Fn(usize, u64) -> String) -> Markup {
     const TALL: f64 = 24.0;
     let most = values.iter().copied().max().unwrap_or(0).max(1) as f64;
@@ -125,7 +126,7 @@ pub(super) fn sparkline(values: &[u64], what: &str, title: impl Fn(usize, u64) -
     }
 }
 
-/// A bar as long as its share of the most there is.
+/// A bar, relative to the maximum.
 pub(super) fn bar(value: u64, most: u64, class: &str, title: &str) -> Markup {
     let width = if most == 0 { 0.0 } else { value as f64 / most as f64 * 100.0 };
     html! {

@@ -12,7 +12,6 @@ use crate::dialects::admin::clients;
 use crate::edge::ApiError;
 use crate::edge::routing::{Call, Route};
 
-/// The routes of clients and keys.
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/clients", "clients", |call| Box::pin(list(call))),
     page("/dashboard/clients/{client_id}", "clients", |call| Box::pin(show(call))),

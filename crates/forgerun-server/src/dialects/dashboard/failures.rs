@@ -1,4 +1,4 @@
-//! Failures by their reason, and trying all jobs of a reason again.
+//! Failure groups, and their redrives.
 
 use axum::response::Response;
 use forgerun_core::time::Time;
@@ -15,7 +15,6 @@ use crate::edge::ApiError;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
 
-/// The routes of failures and redrives.
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/failures", "failures", |call| Box::pin(list(call))),
     page("/dashboard/failures/{group}", "failures", |call| Box::pin(show(call))),
@@ -23,7 +22,7 @@ pub(super) const ROUTES: &[Route] = &[
     action("/dashboard/failures/{group}/redrive", "redrive", |call| Box::pin(redrive(call))),
 ];
 
-/// What can be said about a redrive.
+/// Parameters of a redrive.
 const TERMS: &[&str] = &["limit", "rate_per_s", "max_failures"];
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
@@ -48,7 +47,6 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(layout::page(&call, Section::Failures, "Failures", &main))
 }
 
-/// What failed.
 pub(super) fn subject(group: &FailureGroupView) -> &str {
     if group.operation.is_empty() { &group.title } else { &group.operation }
 }
@@ -78,7 +76,7 @@ async fn show(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(layout::page(&call, Section::Failures, subject(&group), &main))
 }
 
-/// What is known of a group.
+/// The facts about a group.
 fn about(call: &Call<'_>, group: &FailureGroupView) -> Markup {
     let now = call.app.clock.now();
     let slug = group.problem_type.rsplit('/').next().unwrap_or_default();
@@ -107,7 +105,7 @@ fn about(call: &Call<'_>, group: &FailureGroupView) -> Markup {
     }
 }
 
-/// The form of a redrive: looked at first, or done at once.
+/// The form of a redrive: preview or start.
 fn terms(call: &Call<'_>, group: &str, given: &QueryString) -> Markup {
     let field = |name: &str, label: &str, hint: &str| {
         let value = given.get(name).unwrap_or_default().to_owned();
@@ -130,7 +128,7 @@ fn terms(call: &Call<'_>, group: &str, given: &QueryString) -> Markup {
                 }
                 div .actions {
                     button type="submit" { "Preview redrive" }
-                    // The button brings the token along, so that it is no part of the address of a preview.
+                    // The button submits the token, so that it is not in the address of a preview.
                     button .primary type="submit" name="csrf" value=(token) formmethod="post" formaction={ (path) "/redrive" } { "Redrive" }
                 }
             }
@@ -166,7 +164,7 @@ fn foreseen(view: &RedrivePreview) -> Markup {
     }
 }
 
-/// The fields of the form as the body that the operator's API reads.
+/// The form fields as a body for the operator's API.
 fn body(fields: &QueryString) -> String {
     let number =
         |text: &str| text.parse::<u64>().map(Value::from).or_else(|_| text.parse::<f64>().map(Value::from));

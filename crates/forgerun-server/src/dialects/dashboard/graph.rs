@@ -1,4 +1,5 @@
-//! The picture of a workflow: steps in columns, each right of those it waits for, and a line for every wait.
+//! The picture of a workflow: steps in columns, each right of its dependencies, and a line for
+//! every dependency.
 
 use std::collections::HashMap;
 
@@ -7,10 +8,10 @@ use maud::{Markup, html};
 
 use super::parts;
 
-/// Steps that are drawn; more would be no picture. All of them are in the table below it.
+/// Steps that are drawn; more would be unreadable. The table below has all of them.
 const STEPS_DRAWN_MAX: usize = 200;
 
-/// The size of a step, and the room around it.
+/// The size of a step, and the margin around it.
 const WIDTH: usize = 168;
 const HEIGHT: usize = 46;
 const GAP_X: usize = 56;
@@ -19,7 +20,7 @@ const GAP_Y: usize = 16;
 /// Characters of a name that fit into a step.
 const CHARS_MAX: usize = 19;
 
-/// Where a step stands: its column, and its place there.
+/// Column and row of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct GraphPlace {
     column: usize,
@@ -36,8 +37,8 @@ impl GraphPlace {
     }
 }
 
-/// The place of each step. A step stands one column right of the last of those it waits for; what waits for itself, which no
-/// workflow does, stands at the left.
+/// The place of each step: one column right of its last dependency. A cycle, which no workflow has,
+/// would be at the left.
 fn places(steps: &[StepView]) -> Vec<GraphPlace> {
     let by_id: HashMap<&str, usize> =
         steps.iter().enumerate().map(|(n, step)| (step.id.as_str(), n)).collect();
@@ -46,7 +47,7 @@ fn places(steps: &[StepView]) -> Vec<GraphPlace> {
         .map(|step| step.depends_on.iter().filter_map(|id| by_id.get(id.as_str()).copied()).collect())
         .collect();
     let mut columns = vec![0; steps.len()];
-    // As many rounds as the longest way has steps; at most all of them.
+    // As many rounds as the longest path has steps; at most all of them.
     for _ in 0..steps.len() {
         let next: Vec<usize> =
             waits_for.iter().map(|of| of.iter().map(|n| columns[*n] + 1).max().unwrap_or(0)).collect();
@@ -66,7 +67,6 @@ fn places(steps: &[StepView]) -> Vec<GraphPlace> {
         .collect()
 }
 
-/// The picture.
 pub(super) fn show(steps: &[StepView]) -> Markup {
     if steps.len() > STEPS_DRAWN_MAX {
         return parts::nothing("Too many steps for a picture; the table has all of them.");
@@ -112,7 +112,7 @@ fn node(step: &StepView, place: GraphPlace) -> Markup {
     }
 }
 
-/// As much of a name as fits.
+/// The name, cut to fit.
 fn short(name: &str) -> String {
     match name.char_indices().nth(CHARS_MAX) {
         Some((end, _)) => format!("{}…", &name[..end]),

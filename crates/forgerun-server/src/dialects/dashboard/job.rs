@@ -1,4 +1,4 @@
-//! One job: what it is, what it did when, why it failed, and what can be done about it.
+//! One job: facts, timeline, failure, actions.
 
 use axum::response::Response;
 use forgerun_core::time::Time;
@@ -17,7 +17,6 @@ use crate::edge::query::QueryString;
 use crate::edge::results::{self, ResultFormat};
 use crate::edge::routing::{Call, Route};
 
-/// The routes of a job.
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/jobs/{job_id}", "get", |call| Box::pin(show(call))),
     page("/dashboard/jobs/{job_id}/result", "result", |call| Box::pin(result(call))),
@@ -131,7 +130,7 @@ fn facts(view: &AdminJobDetail, now: Time) -> Markup {
     }
 }
 
-/// The failure object, for people first.
+/// The failure object, in readable form first.
 fn explained(view: &AdminJobDetail, failure: &Value) -> Markup {
     let text = |name: &str| failure.get(name).and_then(Value::as_str);
     let retryable = failure.get("retryable").and_then(Value::as_bool);
@@ -176,7 +175,6 @@ fn input(view: &AdminJobDetail) -> Markup {
     }
 }
 
-/// What the job left.
 fn left(view: &AdminJobDetail, now: Time) -> Markup {
     html! {
         section #result .panel data-live aria-labelledby="result-title" {

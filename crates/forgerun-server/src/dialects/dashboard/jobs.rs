@@ -1,4 +1,4 @@
-//! Jobs: found by filters that stand in the address, and cancelled or retried many at a time, after a page that counts them.
+//! Jobs: filters in the address, and bulk cancel or retry after a confirmation page.
 
 use axum::response::Response;
 use forgerun_core::id::JobId;
@@ -18,20 +18,19 @@ use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
 use crate::limits::{BULK_JOBS_MAX, PAGE_MAX};
 
-/// The routes of jobs.
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/jobs", "list", |call| Box::pin(list(call))),
     page("/dashboard/jobs/confirm", "confirm", |call| Box::pin(confirm(call))),
     action("/dashboard/jobs/bulk", "bulk", |call| Box::pin(bulk(call))),
 ];
 
-/// Commands that are under way at once.
+/// Concurrent commands.
 const AT_ONCE: usize = 64;
 
-/// Jobs that a confirmation lists.
+/// Jobs listed by a confirmation.
 const LISTED_MAX: usize = 10;
 
-/// Pages that are looked at for all jobs that match; a page may be empty while there is more.
+/// Pages that are read to find all matching jobs; a page may be empty while there is more.
 const PAGES_LOOKED_AT_MAX: usize = 50;
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
@@ -53,7 +52,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(layout::page(&call, Section::Jobs, "Jobs", &main))
 }
 
-/// The filters of a query, without the place in the list.
+/// The filters of a query, without the cursor.
 fn kept(query: &QueryString) -> Vec<(&'static str, String)> {
     let names = FILTERS.iter().copied().filter(|name| !matches!(*name, "limit" | "cursor"));
     let values = names.map(|name| (name, query.all(name).collect::<Vec<_>>().join(",")));
@@ -133,7 +132,7 @@ fn row(job: &AdminJob, now: Time) -> Markup {
     }
 }
 
-/// How long the newest attempt took, or has been running.
+/// Duration of the newest attempt.
 fn took(job: &AdminJob, now: Time) -> String {
     let at = |text: &Option<String>| text.as_deref().and_then(forgerun_wire::time::parse);
     match (at(&job.started_at), at(&job.finished_at)) {
@@ -158,7 +157,7 @@ fn bulk_bar(is_empty: bool) -> Markup {
     }
 }
 
-/// What is done to many jobs.
+/// An action on many jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BulkAction {
     Cancel,
@@ -188,7 +187,7 @@ impl BulkAction {
         }
     }
 
-    /// Whether it would change a job that stands like this.
+    /// Whether it would change a job in this state.
     fn suits(self, job: &AdminJob) -> bool {
         match self {
             BulkAction::Cancel => matches!(job.state.as_str(), "CREATED" | "QUEUED" | "ASSIGNED" | "RUNNING"),
@@ -199,7 +198,7 @@ impl BulkAction {
 
 const CONFIRM: &[&str] = &["act", "job"];
 
-/// Counts what would be done, and asks.
+/// Counts the affected jobs, and asks.
 async fn confirm(call: Call<'_>) -> Result<Response, ApiError> {
     let known: Vec<&str> = FILTERS.iter().chain(CONFIRM).copied().collect();
     let query = QueryString::of(&call.exchange.uri, &known)?;
@@ -240,7 +239,6 @@ async fn confirm(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(layout::page(&call, Section::Jobs, "Confirm", &main))
 }
 
-/// The ids of a form or a query.
 fn ids(query: &QueryString) -> Result<Vec<JobId>, ApiError> {
     let parsed = query.all("job").map(str::parse::<JobId>);
     let ids = parsed.collect::<Result<Vec<_>, _>>().map_err(|_| query.invalid("job", "is no id of a job"))?;
@@ -258,7 +256,7 @@ async fn picked(call: &Call<'_>, query: &QueryString) -> Result<Vec<AdminJob>, A
     Ok(found)
 }
 
-/// All jobs that the filters of a query describe, up to the bound, and whether these are all.
+/// All jobs that match the filters, up to the bound, and whether these are all.
 async fn all(call: &Call<'_>, query: &QueryString) -> Result<(Vec<AdminJob>, bool), ApiError> {
     let filters: String =
         kept(query).iter().map(|(name, value)| format!("{name}={}&", parts::encoded(value))).collect();
@@ -278,7 +276,7 @@ async fn all(call: &Call<'_>, query: &QueryString) -> Result<(Vec<AdminJob>, boo
     Ok((found, is_whole))
 }
 
-/// Does it, job by job, each as a command of its own.
+/// Runs the action job by job, each as a command of its own.
 async fn bulk(call: Call<'_>) -> Result<Response, ApiError> {
     let form = form_of(&call, CONFIRM)?;
     let act = BulkAction::of(&form)?;

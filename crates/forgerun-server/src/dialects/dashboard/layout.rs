@@ -1,8 +1,8 @@
-//! The frame of all pages: where one is, where one can go, what was just done.
+//! The frame of all pages: navigation, and the result of the last action.
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::access::{self, HTML};
@@ -71,7 +71,7 @@ impl Section {
         }
     }
 
-    /// Lines on a field of 16 by 16.
+    /// Lines in a 16 by 16 grid.
     const fn drawing(self) -> &'static str {
         match self {
             Section::Overview => "M2 9.5 5.5 6l3 3L14 3.5M2 13.5h12",
@@ -92,7 +92,6 @@ impl Section {
     }
 }
 
-/// A page of the operator.
 pub(super) fn page(call: &Call<'_>, section: Section, title: &str, main: &Markup) -> Response {
     let note = access::note_of(call.exchange);
     let body = framed(call.app, call.exchange, Some(section), note.as_deref(), main);
@@ -103,12 +102,11 @@ pub(super) fn page(call: &Call<'_>, section: Section, title: &str, main: &Markup
     response
 }
 
-/// A page without navigation.
 pub(super) fn bare(code: StatusCode, title: &str, main: &Markup) -> Response {
     respond::with_type(code, HTML, document(title, main))
 }
 
-/// A page that loads itself again: what comes from a page of ours brings the cookie along.
+/// A page that reloads itself: a request from our own page sends the cookie.
 pub(super) fn once_more() -> Response {
     let page = html! {
         (DOCTYPE)
@@ -120,8 +118,13 @@ pub(super) fn once_more() -> Response {
     respond::with_type(StatusCode::OK, HTML, page.into_string())
 }
 
-/// The page that says why something is not done.
-pub(super) fn refusal(app: &App, exchange: &Exchange, code: StatusCode, refused: &Refused) -> Response {
+/// The page of a refusal.
+pub(super) fn refusal(
+    app: &App,
+    exchange: &Exchange,
+    code: StatusCode,
+    refused: &RefusedRequest,
+) -> Response {
     let title = refused.kind.entry().title;
     let main = html! {
         (heading(title))
@@ -136,12 +139,11 @@ pub(super) fn refusal(app: &App, exchange: &Exchange, code: StatusCode, refused:
     respond::with_type(code, HTML, document(title, &body))
 }
 
-/// The heading of a page.
 pub(super) fn heading(title: &str) -> Markup {
     html! { header .heading { h1 { (title) } } }
 }
 
-/// The heading of a page, with what can be done there.
+/// The heading of a page, with its actions.
 pub(super) fn heading_with(title: &Markup, actions: &Markup) -> Markup {
     html! { header .heading { h1 { (title) } div .actions { (actions) } } }
 }
@@ -206,7 +208,7 @@ fn framed(
     }
 }
 
-/// What the keys do. Shown by the script.
+/// Keyboard shortcuts. Shown by the script.
 fn help() -> Markup {
     html! {
         dialog #help aria-labelledby="help-title" {
@@ -226,12 +228,11 @@ fn help() -> Markup {
     }
 }
 
-/// A drawing of lines.
 pub(super) fn icon(drawing: &str) -> Markup {
     html! { svg .icon viewBox="0 0 16 16" aria-hidden="true" focusable="false" { path d=(drawing) {} } }
 }
 
-/// Our mark: an anvil with a spark.
+/// The logo: an anvil with a spark.
 pub(super) fn mark() -> Markup {
     PreEscaped(
         "<svg class=\"mark\" viewBox=\"0 0 24 24\" aria-hidden=\"true\" focusable=\"false\">\

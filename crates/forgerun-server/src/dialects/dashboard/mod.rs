@@ -1,14 +1,15 @@
-//! The dashboard, `/dashboard`: what `/admin/v1` shows, for people. Pages are made here, of the same views and by the same functions; a script of
-//! ours keeps them up to date and adds keys, and nothing depends on it.
+//! The dashboard, `/dashboard`: the data of `/admin/v1` as pages. They are rendered here from the
+//! same views and functions; a script refreshes them and adds shortcuts, but nothing depends on it.
 //!
 //! | file | what |
 //! |---|---|
-//! | `access.rs` | who may enter; log in, log out; forms |
-//! | `layout.rs`, `parts.rs`, `chart.rs` | the frame of all pages, and what they are put together from |
+//! | `access.rs` | login, logout, forms |
+//! | `layout.rs`, `parts.rs`, `chart.rs` | the frame of all pages, and their elements |
 //! | `assets.rs` | style, script and icon, as bytes of the binary |
-//! | `overview.rs`, `jobs.rs`, … | a page each, with what can be done there |
+//! | `overview.rs`, `jobs.rs`, … | a page each, with its actions |
 //!
-//! Nothing is loaded from elsewhere, and no page has a script or a style in it (`Content-Security-Policy`).
+//! Nothing is loaded from other hosts, and no page has inline scripts or styles
+//! (`Content-Security-Policy`).
 
 mod access;
 mod assets;
@@ -36,17 +37,16 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::job::Dialect;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::status;
 
 use crate::app::App;
 use crate::edge::routing::{Api, Route};
 use crate::edge::{Exchange, respond};
 
-/// The dashboard.
 pub struct Dashboard;
 
-/// Scripts, styles and pictures are ours; forms lead back here; nobody shows a page inside his own.
+/// Own scripts, styles and pictures only; forms submit here only; no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -85,8 +85,8 @@ impl Api for Dashboard {
         false
     }
 
-    /// A page that says why not. Whoever is not logged in is led to the form.
-    fn refusal(&self, app: &App, exchange: &Exchange, refused: &Refused) -> Response {
+    /// An error page; without a session a redirect to the login.
+    fn refusal(&self, app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
         if refused.kind == Kind::Unauthenticated && exchange.route != access::LOGIN {
             return access::to_login(exchange);
         }
@@ -106,7 +106,7 @@ impl Api for Dashboard {
     }
 }
 
-/// Leads a browser elsewhere, after a form or from an address with a slash too many.
+/// Redirects a browser, after a form or from an address with an extra slash.
 fn see_other(path: &str) -> Response {
     let mut response = respond::with_type(
         StatusCode::SEE_OTHER,

@@ -1,4 +1,4 @@
-//! What runs, what is wrong, what waits.
+//! The overview: activity, problems, queues.
 
 use axum::response::Response;
 use forgerun_core::time::Time;
@@ -18,7 +18,6 @@ use crate::dialects::admin;
 use crate::edge::ApiError;
 use crate::edge::routing::{Answers, Call, Route, RouteAccess};
 
-/// The routes of the overview, and of what keeps pages up to date.
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard", "overview", |call| Box::pin(show(call))),
     page("/dashboard/events", "events", |call| Box::pin(events(call))),
@@ -27,13 +26,12 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(Answers::Any),
 ];
 
-/// Groups of failures that are shown.
+/// Failure groups that are shown.
 const GROUPS_SHOWN: usize = 5;
 
-/// Queues that are shown.
 const QUEUES_SHOWN: usize = 8;
 
-/// The stream of everything, as `/admin/v1/events` has it; a browser sends no token there.
+/// The stream of all events, as in `/admin/v1/events`; here a browser sends no token.
 async fn events(call: Call<'_>) -> Result<Response, ApiError> {
     admin::events::stream(&call).await
 }
@@ -130,7 +128,7 @@ fn problem_word(kind: &str) -> &str {
     }
 }
 
-/// What somebody should look at.
+/// Current problems.
 fn wrong(view: &Overview, groups: &[FailureGroupView], now: Time) -> Markup {
     let paused: Vec<&OverviewQueue> = view.queues.iter().filter(|queue| queue.paused).collect();
     let silent: Vec<_> = view.workers.iter().filter(|worker| worker.silent_s >= workers::SILENT_S).collect();
@@ -172,7 +170,7 @@ fn wrong(view: &Overview, groups: &[FailureGroupView], now: Time) -> Markup {
     }
 }
 
-/// How often something failed, hour by hour.
+/// Failures per hour.
 pub(super) fn trend(group: &FailureGroupView) -> Markup {
     let hours = group.trend.len();
     chart::sparkline(&group.trend, "Failures of the last 24 hours", |place, n| match hours - 1 - place {
@@ -246,7 +244,7 @@ fn nodes(nodes: &[NodeView], now: Time) -> Markup {
     }
 }
 
-/// What has just happened; the script fills it in.
+/// Latest events; filled in by the script.
 fn feed() -> Markup {
     html! {
         section #feed .panel hidden aria-labelledby="feed-title" {

@@ -1,4 +1,4 @@
-//! What pages are put together from: moments, states, numbers, links, forms.
+//! Elements of pages: moments, states, numbers, links, forms.
 
 use forgerun_core::time::Time;
 use forgerun_wire::admin::AdminPage;
@@ -11,18 +11,18 @@ use crate::app::App;
 use crate::edge::Exchange;
 use crate::edge::routing::Call;
 
-/// A moment: how long ago, with the moment itself on hover. The script keeps it true.
+/// A relative time, with the exact one on hover. The script updates it.
 pub(super) fn moment(now: Time, text: &str) -> Markup {
     let shown = time::parse(text).map_or_else(|| text.to_owned(), |at| ago(now, at));
     html! { time datetime=(text) title=(text) { (shown) } }
 }
 
-/// The same where there may be none.
+/// The same for an optional moment.
 pub(super) fn maybe_moment(now: Time, text: Option<&str>) -> Markup {
     html! { @match text { Some(text) => (moment(now, text)), None => span .muted { "–" } } }
 }
 
-/// How far a moment is from now.
+/// Distance of a moment from now.
 fn ago(now: Time, at: Time) -> String {
     let micros = now.as_micros() - at.as_micros();
     let span = short_span(micros.unsigned_abs() as f64 / 1e6);
@@ -43,7 +43,7 @@ fn short_span(seconds: f64) -> String {
     }
 }
 
-/// A span, as exact as it is worth reading.
+/// A span in readable precision.
 pub(super) fn span(seconds: f64) -> String {
     match seconds {
         ..0.001 => format!("{:.0} µs", seconds.max(0.0) * 1e6),
@@ -72,7 +72,6 @@ pub(super) fn number(n: u64) -> String {
     text
 }
 
-/// A rate per second.
 pub(super) fn rate(per_s: f64) -> String {
     match per_s {
         0.0 => "0".to_owned(),
@@ -82,7 +81,6 @@ pub(super) fn rate(per_s: f64) -> String {
     }
 }
 
-/// So many bytes.
 pub(super) fn bytes(n: u64) -> String {
     match n {
         0..1024 => format!("{n} bytes"),
@@ -91,32 +89,30 @@ pub(super) fn bytes(n: u64) -> String {
     }
 }
 
-/// One or many.
 pub(super) fn counted(n: u64, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{} {one}s", number(n)) }
 }
 
-/// A state, by word, colour and shape.
+/// A state by word, colour and shape.
 pub(super) fn state(word: &str) -> Markup {
     html! { span class={ "state state-" (word.to_ascii_lowercase()) } { (word) } }
 }
 
-/// A word for how something is: `ok`, `warn`, `bad` or `off`.
+/// A status word: `ok`, `warn`, `bad` or `off`.
 pub(super) fn badge(kind: &str, word: &str) -> Markup {
     html! { span class={ "badge badge-" (kind) } { (word) } }
 }
 
-/// A job by its id. Ids begin with their time, so it is their end that differs.
+/// A link to a job. Ids begin with their time, so the end is shown.
 pub(super) fn job_link(id: &str) -> Markup {
     html! { a .id href={ "/dashboard/jobs/" (id) } title=(id) { (short_id(id)) } }
 }
 
-/// The end of an id.
 pub(super) fn short_id(id: &str) -> &str {
     id.rsplit('-').next().unwrap_or(id)
 }
 
-/// A client by the beginning of its id, and its name if it has one.
+/// A link to a client: the beginning of its id, and its name.
 pub(super) fn client_link(id: &str, name: Option<&str>) -> Markup {
     html! {
         a .id href={ "/dashboard/clients/" (id) } title=(id) { (id.get(..8).unwrap_or(id)) }
@@ -124,29 +120,28 @@ pub(super) fn client_link(id: &str, name: Option<&str>) -> Markup {
     }
 }
 
-/// A text to take along. Without a script there is no button.
+/// A copy button. Without a script there is none.
 pub(super) fn copy(text: &str, what: &str) -> Markup {
     html! { button .copy type="button" hidden data-copy=(text) aria-label={ "Copy " (what) } { "Copy" } }
 }
 
-/// What proves that a form is of this session.
+/// The CSRF token of a form.
 pub(super) fn csrf(app: &App, exchange: &Exchange) -> Markup {
     let token = app.sessions.form_token(access::session(app, exchange));
     html! { input type="hidden" name="csrf" value=(token); }
 }
 
-/// A button that does something.
+/// A button with an action.
 pub(super) struct ActionButton<'a> {
     pub(super) path: &'a str,
     pub(super) label: &'a str,
-    /// `primary`, `danger`, or nothing.
+    /// `primary`, `danger`, or empty.
     pub(super) class: &'a str,
-    /// What it is done to, for whoever does not see the row.
+    /// The object of the action, for screen readers.
     pub(super) about: Option<&'a str>,
 }
 
 impl ActionButton<'_> {
-    /// The form around it.
     pub(super) fn show(&self, call: &Call<'_>) -> Markup {
         html! {
             form .inline method="post" action=(self.path) {
@@ -157,12 +152,13 @@ impl ActionButton<'_> {
     }
 }
 
-/// Where there is nothing to show.
+/// The text of an empty section.
 pub(super) fn nothing(text: &str) -> Markup {
     html! { p .nothing { (text) } }
 }
 
-/// The text of an empty page of a list; `none` is the text if the list itself is empty. A page may be empty although there is more.
+/// The text of an empty page of a list; `none` is the text if the list itself is empty. A page may
+/// be empty although there is more.
 pub(super) fn empty_page<T>(page: &AdminPage<T>, none: &str) -> Markup {
     match page.next_cursor {
         Some(_) => nothing("Nothing on this page; there is more on the next one."),
@@ -170,7 +166,7 @@ pub(super) fn empty_page<T>(page: &AdminPage<T>, none: &str) -> Markup {
     }
 }
 
-/// The way to the next page of a list, and back to the first one.
+/// Links to the next and first page of a list.
 pub(super) fn pager(call: &Call<'_>, next_cursor: Option<&str>) -> Markup {
     let query = call.exchange.uri.query().unwrap_or_default();
     let others: Vec<&str> =
@@ -191,18 +187,17 @@ pub(super) fn pager(call: &Call<'_>, next_cursor: Option<&str>) -> Markup {
     }
 }
 
-/// A text as part of an address.
+/// Encodes a text for an address.
 pub(super) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
-/// Pretty JSON.
 pub(super) fn pretty(value: &serde_json::Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// The page with every character that would turn the direction of the text around it spelt out: what a client wrote must not make the
-/// page read otherwise than it is. Attributes stay as they are, because forms and the script give them back.
+/// Replaces characters that change the text direction by visible ones: client texts must not
+/// reorder the page. Attributes stay as they are, because forms and scripts return them.
 pub(super) fn directed(page: String) -> String {
     if !page.contains(turns) {
         return page;
@@ -211,7 +206,7 @@ pub(super) fn directed(page: String) -> String {
     let mut is_text = true;
     for sign in page.chars() {
         match sign {
-            // Neither stands for itself in a text or an attribute: both are escaped there.
+            // Neither occurs literally in a text or an attribute: both are escaped there.
             '<' => is_text = false,
             '>' => is_text = true,
             _ => {}

@@ -1,4 +1,4 @@
-//! Queues: how full, how fast, since when; pause and resume.
+//! Queues: depth, rates, pause and resume.
 
 use axum::response::Response;
 use forgerun_core::time::Time;
@@ -13,7 +13,6 @@ use crate::dialects::admin::queues;
 use crate::edge::ApiError;
 use crate::edge::routing::{Call, Route};
 
-/// The routes of queues.
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/queues", "queues", |call| Box::pin(list(call))),
     action("/dashboard/queues/{queue}/pause", "pause", |call| Box::pin(pause(call))),
@@ -67,7 +66,7 @@ fn row(call: &Call<'_>, queue: &AdminQueue, most: u64, now: Time) -> Markup {
     }
 }
 
-/// What the operator allows at most.
+/// The operator's bounds.
 fn bounds(queue: &AdminQueue) -> Markup {
     let limits = &queue.limits;
     html! {

@@ -1,4 +1,4 @@
-//! Schedules: when each comes next, what it made last; pause, resume, and a job now.
+//! Schedules: next runs, last job; pause, resume, trigger.
 
 use axum::response::Response;
 use forgerun_core::time::Time;
@@ -12,7 +12,6 @@ use crate::dialects::admin::crons;
 use crate::edge::ApiError;
 use crate::edge::routing::{Call, Route};
 
-/// The routes of schedules.
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/schedules", "list_schedules", |call| Box::pin(list(call))),
     action("/dashboard/schedules/{name}/pause", "change_schedule", |call| Box::pin(pause(call))),
@@ -20,7 +19,7 @@ pub(super) const ROUTES: &[Route] = &[
     action("/dashboard/schedules/{name}/trigger", "trigger_schedule", |call| Box::pin(trigger(call))),
 ];
 
-/// Next runs that a row shows.
+/// Next runs shown per row.
 const RUNS_SHOWN: usize = 3;
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {

@@ -1,4 +1,4 @@
-//! Sinks: how far each is behind.
+//! Sinks and their lag.
 
 use axum::response::Response;
 use forgerun_core::time::Time;
@@ -11,7 +11,6 @@ use super::parts::{self, number};
 use crate::edge::ApiError;
 use crate::edge::routing::{Call, Route};
 
-/// The route of sinks.
 pub(super) const ROUTES: &[Route] = &[page("/dashboard/sinks", "sinks", |call| Box::pin(list(call)))];
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {

@@ -1,4 +1,4 @@
-//! What a job did when: a bar per attempt, of spans that it waited, was held and ran.
+//! The timeline of a job: a bar per attempt, with its waiting, assigned and running spans.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use maud::{Markup, html};
 
 use super::parts;
 
-/// A span that a job stood in one state.
+/// A span in one state.
 #[derive(Clone, Debug, PartialEq)]
 struct StateSpan {
     state: String,
@@ -25,7 +25,7 @@ impl StateSpan {
     }
 }
 
-/// The spans of a job, oldest first. The state it stands in now lasts until now, unless it is an end.
+/// The spans of a job, oldest first. The current state lasts until now, unless it is final.
 fn spans(events: &[EventView], now: Time) -> Vec<StateSpan> {
     let changes: Vec<(&EventView, Time)> = events
         .iter()
@@ -42,7 +42,7 @@ fn spans(events: &[EventView], now: Time) -> Vec<StateSpan> {
     spans.filter(|span| !matches!(span.state.as_str(), "SUCCEEDED" | "FAILED" | "CANCELED")).collect()
 }
 
-/// The spans of each attempt. Waiting for the next attempt is part of that one.
+/// The spans of each attempt. The wait before an attempt is part of it.
 fn attempts(spans: Vec<StateSpan>) -> Vec<Vec<StateSpan>> {
     let mut attempts: Vec<Vec<StateSpan>> = Vec::new();
     for span in spans {
@@ -81,7 +81,8 @@ pub(super) fn show(job: &AdminJobDetail, now: Time) -> Markup {
 
 fn row(n: usize, attempt: &[StateSpan], job: &AdminJobDetail, first: Time, whole: f64) -> Markup {
     let n_attempt = attempt.last().map_or(0, |span| span.attempt);
-    // Attempts are counted anew when a job is begun anew, so the moment counts too. Errors have milliseconds.
+    // Attempts are counted anew after a retry, so the moment is compared, too. Errors have
+    // milliseconds.
     let begun = attempt.first().map_or(Time::ZERO, |span| span.from);
     let is_since = |at: &str| time::parse(at).is_none_or(|at| at + Duration::from_millis(1) > begun);
     let is_meant =
@@ -104,7 +105,7 @@ fn row(n: usize, attempt: &[StateSpan], job: &AdminJobDetail, first: Time, whole
 }
 
 fn bar(span: &StateSpan, first: Time, whole: f64) -> Markup {
-    /// So that a short span can be seen and pointed at.
+    /// Minimum width, so that a short span is visible.
     const WIDTH_MIN: f64 = 4.0;
     let scale = if whole > 0.0 { 1000.0 / whole } else { 0.0 };
     let width = (span.seconds() * scale).max(WIDTH_MIN);

@@ -1,4 +1,4 @@
-//! Webhooks with their health, what was sent to each, and sending it again.
+//! Webhooks with their health and deliveries, and repeating deliveries.
 
 use axum::response::Response;
 use forgerun_core::time::Time;
@@ -15,7 +15,6 @@ use crate::edge::ApiError;
 use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
 
-/// The routes of webhooks and deliveries.
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/webhooks", "webhooks", |call| Box::pin(list(call))),
     page("/dashboard/webhooks/{webhook_id}", "deliveries", |call| Box::pin(show(call))),
@@ -90,7 +89,7 @@ async fn show(call: Call<'_>) -> Result<Response, ApiError> {
 
 const NOTHING_SENT: &str = "Nothing was sent.";
 
-/// Deliveries, each with its attempts. `path` is the page of what they are about.
+/// Deliveries with their attempts. `path` is the page of their webhook or job.
 pub(super) fn sent(call: &Call<'_>, deliveries: &[DeliveryView], path: &str) -> Markup {
     let now = call.app.clock.now();
     if deliveries.is_empty() {

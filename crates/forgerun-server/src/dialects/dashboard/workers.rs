@@ -1,4 +1,4 @@
-//! Workers of clients: who is alive, and what they hold.
+//! External workers: heartbeats and held jobs.
 
 use axum::response::Response;
 use forgerun_core::id::ClientId;
@@ -13,16 +13,15 @@ use crate::dialects::admin::workers;
 use crate::edge::ApiError;
 use crate::edge::routing::{Call, Route};
 
-/// The routes of workers.
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/workers", "workers", |call| Box::pin(list(call))),
     action("/dashboard/workers/{worker_id}/quiet", "direct", |call| Box::pin(quiet(call))),
 ];
 
-/// Jobs of a worker that are shown.
+/// Jobs shown per worker.
 const JOBS_SHOWN: usize = 8;
 
-/// A worker that says nothing for so long is worth a look.
+/// Silence after which a worker is highlighted.
 pub(super) const SILENT_S: u64 = 60;
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {

@@ -1,4 +1,4 @@
-//! Workflows: how far each is, and a picture of who waits for whom.
+//! Workflows: progress, and a picture of the dependencies.
 
 use axum::response::Response;
 use forgerun_core::time::Time;
@@ -15,7 +15,6 @@ use crate::dialects::admin::workflows;
 use crate::edge::ApiError;
 use crate::edge::routing::{Call, Route};
 
-/// The routes of workflows.
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/workflows", "list", |call| Box::pin(list(call))),
     page("/dashboard/workflows/{workflow_id}", "get", |call| Box::pin(show(call))),
@@ -65,7 +64,7 @@ fn row(of: &AdminWorkflow, now: Time) -> Markup {
     }
 }
 
-/// What a workflow is called, or the end of its id.
+/// The name of a workflow, or the end of its id.
 fn name<'a>(name: &'a str, id: &'a str) -> &'a str {
     if name.is_empty() { parts::short_id(id) } else { name }
 }
@@ -85,7 +84,7 @@ async fn show(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(layout::page(&call, Section::Workflows, &format!("Workflow {title}"), &main))
 }
 
-/// How much of a workflow went well. Progress counts steps that are over; of one that ended badly only those that succeeded are shown.
+/// Progress counts ended steps; for a failed workflow only successful ones.
 fn bar(of: &WorkflowSummary) -> Markup {
     let has_failed = matches!(of.state.as_str(), "FAILED" | "CANCELED");
     let well = u64::from(of.steps_succeeded) * 100 / u64::from(of.steps_total.max(1));
@@ -133,7 +132,7 @@ fn heading(call: &Call<'_>, view: &AdminWorkflowDetail) -> Markup {
     }
 }
 
-/// What undoes a step, and how far that is.
+/// The compensation of a step, and its state.
 fn compensation(of: &CompensationView) -> Markup {
     html! {
         span .bound { "undone by " (of.job_type.as_deref().unwrap_or_default()) }

@@ -14,7 +14,6 @@ use crate::app::App;
 use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
 
-/// The routes.
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/clients", "register", |call| Box::pin(create(call)))
         .access(RouteAccess::Own(|app, exchange| Box::pin(gate(app, exchange))))
@@ -24,10 +23,11 @@ pub(super) const ROUTES: &[Route] = &[
         .members(&["name"]),
 ];
 
-/// Who may register (rulings C-62, C-115): anybody, anybody on this machine, or whoever has the admin token; and how often (C-93).
+/// Who may register (rulings C-62, C-115): any caller, any local caller, or holders of the admin
+/// token; and how often (C-93).
 async fn gate(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     let who = match auth::registers_anybody(app, exchange) {
-        // Credentials do not matter where nobody needs them; not even bad ones.
+        // Credentials are ignored where none are needed, even bad ones.
         Ok(true) => Who::Nobody,
         Ok(false) if !auth::knows_operator(app) => {
             let detail =
@@ -54,8 +54,8 @@ async fn gate(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     Ok(who)
 }
 
-/// `POST /v1/clients`. An `Idempotency-Key` is welcome and changes nothing: the answer is a capability, and answering it
-/// twice to whoever knows a key would give it away.
+/// `POST /v1/clients`. An `Idempotency-Key` is ignored: the answer is a capability, and repeating
+/// it to a caller that knows the key would leak it.
 async fn create(call: Call<'_>) -> Result<Response, ApiError> {
     let app = call.app;
     let name = name(&call)?.flatten();
@@ -67,7 +67,8 @@ async fn create(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::CREATED, &ClientView { client_id: client.id.to_string(), name }))
 }
 
-/// `PATCH /v1/clients/{client_id}`: by the client itself, or by the operator. `null` takes the name away.
+/// `PATCH /v1/clients/{client_id}`: by the client itself, or by the operator. `null` removes the
+/// name.
 async fn rename(call: Call<'_>) -> Result<Response, ApiError> {
     let name = name(&call)?.ok_or_else(|| {
         let missing = violation("name", "is required", "required");
@@ -84,7 +85,7 @@ async fn set_name(app: &App, client: ClientId, name: Option<String>) -> Result<(
     Ok(())
 }
 
-/// The name in the body: `None` if the body has none, `Some(None)` if it is null.
+/// The name in the body: `None` if it is missing, `Some(None)` if it is null.
 fn name(call: &Call<'_>) -> Result<Option<Option<String>>, ApiError> {
     body::expect_object(&call.body)?;
     let has_name = !call.body.is_empty() && forgerun_wire::body::object(&call.body)?.contains_key("name");

@@ -1,4 +1,4 @@
-//! `DELETE /v1/jobs/{id}`: an ended job goes before its time, for good.
+//! `DELETE /v1/jobs/{id}`: deletes an ended job before its retention is over.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -7,18 +7,17 @@ use forgerun_core::command::Owned;
 use forgerun_core::{Command, Refusal};
 use forgerun_engine::Error;
 use forgerun_wire::forge::DeletedView;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words::forge_state;
 
 use crate::edge::routing::{Call, Route, RouteAccess};
 use crate::edge::{ApiError, body, ownership, respond};
 
-/// The route.
 pub(super) const ROUTES: &[Route] =
     &[Route::delete("/v1/jobs/{job_id}", "delete", |call| Box::pin(delete(call)))
         .access(RouteAccess::ClientOrOperator)];
 
-/// What is left is what retention leaves: that there was such a job. The owner may, where the operator allows it, and
+/// A tombstone remains, as after retention. The owner may delete, if the operator allows it, and
 /// the operator (`None`) always.
 async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, asker) = (call.app, call.client());
@@ -34,7 +33,7 @@ async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
         Err(Error::Refused(refusal @ Refusal::WrongState(state))) => {
             let state = forge_state(state);
             let detail = format!("The job is {state}; only an ended job can be deleted, so cancel it first.");
-            Err(Refused::new(refusal.kind(), detail).fact("state", state).into())
+            Err(RefusedRequest::new(refusal.kind(), detail).fact("state", state).into())
         }
         Err(error) => Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! What was sent to a webhook, or about a job: lists, one delivery with all that it sends, and sending it again.
+//! Deliveries to a webhook or about a job: lists, details, repetition.
 
 use std::sync::Arc;
 
@@ -21,7 +21,6 @@ use crate::edge::{ApiError, body, ownership, respond};
 use crate::limits::LIST_ROWS_MAX;
 use crate::webhooks::Contents;
 
-/// The routes of deliveries, to a webhook and about a job.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/webhooks/{webhook_id}/deliveries", "deliveries", |call| {
         Box::pin(list(call, DeliveriesAsked::Webhook))
@@ -43,12 +42,10 @@ pub(super) const ROUTES: &[Route] = &[
     }),
 ];
 
-/// Whose deliveries are asked for.
 #[derive(Clone, Copy, Debug)]
 enum DeliveriesAsked {
-    /// Those to the webhook of the path.
     Webhook,
-    /// Those about the job of the path, to its callback and to webhooks.
+    /// Those about the job in the path, to its callback and to webhooks.
     Job,
 }
 
@@ -65,12 +62,12 @@ async fn list(call: Call<'_>, of: DeliveriesAsked) -> Result<Response, ApiError>
         None => None,
     };
     let shelf = OwnedDeliveries::open(&call, of).await?;
-    // One more than is shown tells whether there are more.
+    // One more than is shown indicates whether there are more.
     let filter = DeliveryFilter { of: shelf.of, status, before, limit: limit + 1, look_max: LIST_ROWS_MAX };
     let page = app.engine.store().list_deliveries(filter).await?;
     let next_cursor = match page.rows.len() > limit {
         true => page.rows.get(limit - 1).map(|delivery| delivery.id),
-        // Not found enough, and not looked at everything: the client may go on from here.
+        // Page not full, but not everything was examined: the client may continue from here.
         false => page.next,
     };
     let next_cursor = next_cursor.map(|id| id.to_string());
@@ -78,14 +75,14 @@ async fn list(call: Call<'_>, of: DeliveriesAsked) -> Result<Response, ApiError>
     Ok(respond::json(StatusCode::OK, &DeliveriesView { deliveries, next_cursor }))
 }
 
-/// One, with all that an attempt sends but its moment and its signatures.
+/// One delivery, with all that an attempt sends except its time and signatures.
 async fn show(call: Call<'_>, of: DeliveriesAsked) -> Result<Response, ApiError> {
     let app = call.app;
     let shelf = OwnedDeliveries::open(&call, of).await?;
     let delivery = shelf.find(&call).await?;
     let mut view = shelf.view(&delivery);
     let webhook = shelf.webhook(&delivery).cloned().map(Arc::new);
-    // How a webhook that was deleted wanted it wrapped, nobody knows any more.
+    // The envelope of a deleted webhook is unknown.
     if webhook.is_some() || matches!(delivery.to, Endpoint::Callback(_)) {
         let prepared = PreparedDelivery::read(&**app.engine.store(), *delivery, webhook).await?;
         let prepared = prepared.ok_or_else(|| refused(Refusal::DeliveryNotFound))?;
@@ -97,7 +94,6 @@ async fn show(call: Call<'_>, of: DeliveriesAsked) -> Result<Response, ApiError>
     Ok(respond::json(StatusCode::OK, &view))
 }
 
-/// Sends one again.
 async fn redeliver(call: Call<'_>, of: DeliveriesAsked) -> Result<Response, ApiError> {
     body::expect_object(&call.body)?;
     let shelf = OwnedDeliveries::open(&call, of).await?;
@@ -109,14 +105,14 @@ async fn redeliver(call: Call<'_>, of: DeliveriesAsked) -> Result<Response, ApiE
     }
 }
 
-/// Deliveries of the caller, and the webhooks they may go to.
+/// The caller's deliveries, and the webhooks they may go to.
 struct OwnedDeliveries {
     of: DeliveriesOf,
     webhooks: Vec<Webhook>,
 }
 
 impl OwnedDeliveries {
-    /// The shelf, if it is the caller's.
+    /// Checks that the webhook or job is the caller's.
     async fn open(call: &Call<'_>, of: DeliveriesAsked) -> Result<OwnedDeliveries, ApiError> {
         let (app, caller) = (call.app, call.caller());
         match of {
@@ -132,7 +128,7 @@ impl OwnedDeliveries {
         }
     }
 
-    /// The delivery of the path, if it stands here. An id that is none is an id of nothing (C-52).
+    /// The delivery in the path, if it belongs here. A malformed id is an unknown one (C-52).
     async fn find(&self, call: &Call<'_>) -> Result<Box<Delivery>, ApiError> {
         let missing = || refused(Refusal::DeliveryNotFound);
         let id = call.id::<DeliveryId>("delivery_id").ok_or_else(missing)?;
@@ -144,7 +140,7 @@ impl OwnedDeliveries {
         known.filter(|known| here(known)).ok_or_else(missing)
     }
 
-    /// The webhook it goes to; `None` for a callback, and for a webhook that was deleted.
+    /// Its webhook; `None` for a callback, and for a deleted webhook.
     fn webhook(&self, delivery: &Delivery) -> Option<&Webhook> {
         self.webhooks.iter().find(|webhook| delivery.to == Endpoint::Webhook(webhook.id))
     }

@@ -1,4 +1,5 @@
-//! What happened: to one job, or to all jobs and webhooks of the caller. A page by default, a stream for whoever asks for one.
+//! Events of one job, or of all jobs and webhooks of the caller. A page by default, a stream if
+//! requested.
 
 use axum::response::Response;
 
@@ -6,14 +7,14 @@ use crate::edge::routing::{Answers, Call, Route};
 use crate::edge::sse::{self, EventWording, StreamScope};
 use crate::edge::{ApiError, accept, events, journal_page, ownership};
 
-/// The routes of events.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/jobs/{job_id}/events", "events", |call| Box::pin(of_job(call)))
         .answers(Answers::BodyOrEvents),
     Route::get("/v1/events", "events", |call| Box::pin(of_client(call))).answers(Answers::BodyOrEvents),
 ];
 
-/// `GET /v1/jobs/{id}/events`: the changes of state, oldest first. The cursor of a page is the last event that was seen.
+/// `GET /v1/jobs/{id}/events`: the changes of state, oldest first. The cursor of a page is the last
+/// event shown.
 async fn of_job(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let query = events::query(exchange)?;
@@ -21,8 +22,8 @@ async fn of_job(call: Call<'_>) -> Result<Response, ApiError> {
     events::show(app, exchange, caller, &query, job, StreamScope::Job).await
 }
 
-/// `GET /v1/events`: everything that happened to webhooks and to jobs of the caller that are still there, oldest first, as far
-/// as the journal goes back.
+/// `GET /v1/events`: all events of the caller's webhooks and existing jobs, oldest first, as far as
+/// the journal goes back.
 async fn of_client(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller) = (call.app, call.exchange, call.caller());
     let query = events::query(exchange)?;

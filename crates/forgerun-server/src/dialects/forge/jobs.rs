@@ -1,4 +1,4 @@
-//! One job: look at it, cancel it, retry it.
+//! One job: show, cancel, retry.
 
 use std::sync::Arc;
 
@@ -20,7 +20,6 @@ use crate::edge::{ApiError, Caller, Exchange, body, failure, ownership, respond,
 use crate::limits::POLL_AFTER_S;
 use crate::traces::RequestSubject;
 
-/// The routes of one job.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/jobs/{job_id}", "get", |call| Box::pin(get(call))).answers(Answers::BodyOrFailure),
     Route::post("/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call))),
@@ -35,7 +34,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     if wait::wait_for_end(app, &job, prefer).await? {
         job = ownership::job(app, caller, id).await?;
     }
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     let mut response = show(app, exchange, &job).await?;
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
@@ -43,7 +42,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// The last word on a job that ended badly, to whoever asks for it by name; otherwise the dialect's own JSON.
+/// The failure object, if the client asks for problem details; otherwise the dialect's own JSON.
 async fn show(app: &App, exchange: &Exchange, job: &Arc<Job>) -> Result<Response, ApiError> {
     if matches!(job.state, State::Failed | State::Canceled) {
         let form = accept::form(exchange, FailureFormat::Json);
@@ -54,7 +53,7 @@ async fn show(app: &App, exchange: &Exchange, job: &Arc<Job>) -> Result<Response
     Ok(view(app, job))
 }
 
-/// The dialect's own JSON, with what went wrong in a header field beside it (C-08).
+/// The dialect's own JSON, with the failure in a header field (C-08).
 fn view(app: &App, job: &Arc<Job>) -> Response {
     let bytes = app.body_cache.of(Dialect::Forge, job, None, || respond::written(&JobView::new(job)));
     let mut response = respond::with_type(StatusCode::OK, respond::JSON, bytes);
@@ -74,7 +73,7 @@ fn view(app: &App, job: &Arc<Job>) -> Response {
     response
 }
 
-/// `POST /v1/jobs/{id}/cancel`. On a job that has ended it changes nothing and tells the state (C-22).
+/// `POST /v1/jobs/{id}/cancel`. On an ended job it changes nothing and reports the state (C-22).
 async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     body::expect_object(&call.body)?;
@@ -86,12 +85,12 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
         compensate: true,
     };
     let (job, _) = app.engine.act(Command::Cancel(cancel)).await?;
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     Ok(respond::json(StatusCode::OK, &CanceledView::new(&job)))
 }
 
-/// `POST /v1/jobs/{id}/retry`. While the retry is under way, another call changes nothing and tells the state (C-23). A dead
-/// letter has no retry left, but may be revived: somebody has looked at it.
+/// `POST /v1/jobs/{id}/retry`. While the retry is running, another call changes nothing and reports
+/// the state (C-23). A dead letter has no retry left, but an explicit retry revives it.
 async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let revive: Option<bool> = body::member(&call.body, "revive", "true or false")?;
@@ -100,7 +99,7 @@ async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
         true => app.engine.revive(owned).await?,
         false => app.engine.retry(owned, false).await?,
     };
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     Ok(respond::json(StatusCode::OK, &RetriedView::new(&job)))
 }
 

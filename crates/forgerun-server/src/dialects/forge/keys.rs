@@ -1,4 +1,4 @@
-//! Keys of a client: make, renew, revoke. The secret is shown once, when the key is made; only its digest is kept.
+//! Keys of a client: create, renew, revoke. The secret is shown once; only its digest is stored.
 
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
@@ -16,7 +16,6 @@ use crate::edge::{ApiError, Exchange, Who, api_keys, auth, body, respond};
 use crate::own_clients;
 use crate::traces::RequestSubject;
 
-/// The routes of keys.
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/clients/{client_id}/keys", "create_key", |call| Box::pin(create(call)))
         .access(RouteAccess::Own(|app, exchange| Box::pin(known_or_first(app, exchange))))
@@ -30,7 +29,7 @@ pub(super) const ROUTES: &[Route] = &[
 
 pub(super) const KNOWN: RouteAccess = RouteAccess::Own(|app, exchange| Box::pin(known(app, exchange)));
 
-/// Who may deal with the keys of a client: the operator, and a client with a good key.
+/// Callers that may manage the keys of a client: the operator, and a client with a valid key.
 async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match auth::identify(app, exchange).await? {
         Who::Nobody => Err(auth::no_key()),
@@ -38,7 +37,7 @@ async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     }
 }
 
-/// The same, and a client whose key has expired of late (C-114).
+/// Like [`known`], or a client whose key expired recently (C-114).
 async fn known_or_expired(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match auth::identify_to_renew(app, exchange).await? {
         Who::Nobody => Err(auth::no_key()),
@@ -46,7 +45,7 @@ async fn known_or_expired(app: &App, exchange: &mut Exchange) -> Result<Who, Api
     }
 }
 
-/// The same as [`known`], and for a first key nobody too, where registering is open.
+/// Like [`known`], or an anonymous caller for a first key, if registering is open.
 async fn known_or_first(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     let who = auth::identify(app, exchange).await?;
     let Who::Nobody = who else { return Ok(who) };
@@ -66,7 +65,7 @@ async fn create(call: Call<'_>) -> Result<Response, ApiError> {
     let first_only = matches!(call.who, Who::Nobody);
     let key =
         api_keys::changed(app, KeyCommand::Create { key, rotate, first_only }).await?.ok_or_else(odd)?;
-    call.exchange.is_about(RequestSubject::Key { id: key.key.id, fresh: key.created });
+    call.exchange.set_subject(RequestSubject::Key { id: key.key.id, fresh: key.created });
     let secret = key.created.then_some(secret);
     let mut response = respond::json(StatusCode::CREATED, &KeyView::new(&key.key, secret));
     if !key.created {
@@ -85,7 +84,7 @@ async fn renew(call: Call<'_>) -> Result<Response, ApiError> {
     };
     let renew = KeyCommand::Renew { key, shown, grace: call.app.config.auth.renew_grace };
     let key = api_keys::changed(call.app, renew).await?.ok_or_else(odd)?;
-    call.exchange.is_about(RequestSubject::Key { id: key.key.id, fresh: true });
+    call.exchange.set_subject(RequestSubject::Key { id: key.key.id, fresh: true });
     Ok(respond::json(StatusCode::OK, &KeyView::new(&key.key, Some(secret))))
 }
 
@@ -99,11 +98,11 @@ async fn revoke(call: Call<'_>) -> Result<Response, ApiError> {
     let client = owned(&call).await?;
     let key = key_id.parse::<KeyId>().map_err(|_| refused(Refusal::KeyNotFound))?;
     api_keys::changed(call.app, KeyCommand::Revoke { client, key }).await?;
-    call.exchange.is_about(RequestSubject::Key { id: key, fresh: false });
+    call.exchange.set_subject(RequestSubject::Key { id: key, fresh: false });
     Ok(respond::json(StatusCode::OK, &RevokedView { revoked: true }))
 }
 
-/// The client of the path, if the asker may deal with its keys.
+/// The client in the path, if the caller may manage its keys.
 pub(super) async fn owned(call: &Call<'_>) -> Result<ClientId, ApiError> {
     let client = call.id::<ClientId>("client_id").ok_or_else(|| refused(Refusal::ClientNotFound))?;
     match &call.who {

@@ -15,14 +15,12 @@ use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, Caller, respond};
 use crate::limits::{LIST_ROWS_MAX, PAGES_SCANNED_MAX, SUFFIX_HITS_MAX, SUFFIX_ROWS_MAX};
 
-/// The route of the list.
 pub(super) const ROUTES: &[Route] = &[Route::get("/v1/jobs", "list", |call| Box::pin(jobs(call)))];
 
-/// The parameters of the list.
 const FILTERS: &[&str] =
     &["state", "queue", "type", "dead_letter", "tag", "retrying", "id_suffix", "limit", "cursor"];
 
-/// `GET /v1/jobs`. The cursor is the last job that was seen.
+/// `GET /v1/jobs`. The cursor is the last job shown.
 async fn jobs(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller) = (call.app, call.exchange, call.caller());
     let query = QueryString::of(&exchange.uri, FILTERS)?;
@@ -30,13 +28,13 @@ async fn jobs(call: Call<'_>) -> Result<Response, ApiError> {
     let fits = |job: &Job| form.is_none_or(|form| job.head.form == form);
     let mut filter = filter(&query, caller)?;
     let limit = filter.limit;
-    // One more than is shown tells whether there are more.
+    // One more than is shown indicates whether there are more.
     filter.limit += 1;
     let mut jobs: Vec<Job> = Vec::new();
     let mut next = None;
     for _ in 0..PAGES_SCANNED_MAX {
         let page = app.engine.store().list_jobs(filter.clone()).await?;
-        // A page that is not full has ended because it looked at as much as it may.
+        // A page that is not full reached its bound of examined jobs.
         let is_full = page.rows.len() == filter.limit;
         (next, filter.before) = (page.next, page.next);
         jobs.extend(page.rows.into_iter().filter(fits));
@@ -46,7 +44,7 @@ async fn jobs(call: Call<'_>) -> Result<Response, ApiError> {
     }
     let next_cursor = match jobs.len() > limit {
         true => jobs.get(limit - 1).map(|job| job.id),
-        // Not found enough, and not looked at everything: the client may go on from here.
+        // Page not full, but not everything was examined: the client may continue from here.
         false => next,
     };
     jobs.truncate(limit);
@@ -55,7 +53,7 @@ async fn jobs(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &JobsView { jobs, next_cursor }))
 }
 
-/// What is wrong with a word that names no state.
+/// The error for an unknown state.
 fn no_state(word: &str) -> String {
     let states = State::ALL.map(forge_state);
     format!("must be {}, not `{}`", states.join(", "), quoted(word))
@@ -76,7 +74,7 @@ fn filter(query: &QueryString, caller: &Caller) -> Result<Filter, ApiError> {
     let mut states: Vec<State> = query.all("state").map(state).collect::<Result<_, _>>()?;
     let dead = query.flag("dead_letter")?;
     if dead == Some(true) && states.is_empty() {
-        // No other job is a dead letter, and failed ones are found by themselves.
+        // Only failed jobs are dead letters, and the store finds those by state.
         states.push(State::Failed);
     }
     let mut filter = Filter {
@@ -93,14 +91,15 @@ fn filter(query: &QueryString, caller: &Caller) -> Result<Filter, ApiError> {
     Ok(filter)
 }
 
-/// Adds what lists of clients and of the operator have in common: `tag`, `retrying`, `id_suffix`.
+/// Adds the filters that lists of clients and of the operator share: `tag`, `retrying`,
+/// `id_suffix`.
 pub(in crate::dialects) fn narrow(query: &QueryString, filter: &mut Filter) -> Result<(), ApiError> {
     filter.tags = query.all("tag").map(str::to_owned).collect();
     match query.flag("retrying")? {
         Some(true) => {
             filter.retrying = true;
             if filter.states.is_empty() {
-                // No other job is retried, and waiting ones are found by themselves.
+                // Only waiting jobs are retried, and the store finds those by state.
                 filter.states.push(State::Queued);
             }
         }

@@ -36,7 +36,6 @@ use forgerun_core::job::Dialect;
 
 use crate::edge::routing::{Api, Route};
 
-/// The dialect.
 pub struct Forge;
 
 impl Api for Forge {

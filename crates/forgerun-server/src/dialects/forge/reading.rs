@@ -1,11 +1,11 @@
-//! What a job left: its report, its result, its items.
+//! Report, result and items of a job.
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::ExecutionId;
 use forgerun_wire::forge::ReportView;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words::forge_state;
 
 use crate::edge::query::QueryString;
@@ -15,24 +15,23 @@ use crate::edge::{ApiError, items, ownership, respond};
 use crate::limits::POLL_AFTER_S;
 use crate::traces::RequestSubject;
 
-/// The routes of what a job left.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/jobs/{job_id}/report", "report", |call| Box::pin(report(call))),
-    // A result comes in a type of its own.
+    // A result has a media type of its own.
     Route::get("/v1/jobs/{job_id}/result", "result", |call| Box::pin(result(call))).answers(Answers::Any),
     Route::get("/v1/jobs/{job_id}/items", "items", |call| Box::pin(items(call))),
 ];
 
-/// `GET /v1/jobs/{id}/report`. Before the end there is none (C-68).
+/// `GET /v1/jobs/{id}/report`. There is none before the end (C-68).
 async fn report(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let job = ownership::job(app, caller, id).await?;
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     match ReportView::new(&job) {
         Some(report) => Ok(respond::json(StatusCode::OK, &report)),
         None => {
             let detail = "The job is not finished; its report is written when it is.";
-            let refused = Refused::new(Kind::ReportNotFound, detail).early(POLL_AFTER_S);
+            let refused = RefusedRequest::new(Kind::ReportNotFound, detail).early(POLL_AFTER_S);
             Err(refused.fact("state", forge_state(job.state)).into())
         }
     }
@@ -42,17 +41,18 @@ async fn report(call: Call<'_>) -> Result<Response, ApiError> {
 async fn result(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let job = ownership::job(app, caller, id).await?;
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     results::answer(app, exchange, &job, ResultFormat::AsAsked).await
 }
 
-/// `GET /v1/jobs/{id}/items`: how the items of a batch ended, in the execution under way or the one that is named.
+/// `GET /v1/jobs/{id}/items`: the ends of a batch's items, in the current execution or the named
+/// one.
 async fn items(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let [limit, cursor, status] = items::PARAMETERS;
     let query = QueryString::of(&exchange.uri, &[limit, cursor, status, "execution"])?;
     let job = ownership::job(app, caller, id).await?;
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     let execution = match query.get("execution").map(str::parse::<ExecutionId>) {
         None => job.execution,
         Some(Ok(named)) if named == job.execution || job.executions_past.contains(&named) => named,

@@ -20,7 +20,6 @@ use crate::edge::{ApiError, body, respond};
 use crate::schedules;
 use crate::traces::RequestSubject;
 
-/// The routes of schedules.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/schedules", "list_schedules", |call| Box::pin(list(call))),
     Route::post("/v1/schedules", "register_schedule", |call| Box::pin(register(call)))
@@ -38,7 +37,7 @@ fn owner(call: &Call<'_>) -> Owner {
     Owner::client(call.caller().client)
 }
 
-/// The schedule that the address names. A text that is no name is the name of nothing.
+/// The schedule in the address. A malformed name is an unknown one.
 fn named(call: &Call<'_>) -> Result<ScheduleId, ApiError> {
     match Name::queue(&call.text("name")) {
         Ok(name) => Ok(ScheduleId { owner: owner(call), name }),
@@ -56,7 +55,7 @@ async fn register(call: Call<'_>) -> Result<Response, ApiError> {
     accept(&call, name, request).await
 }
 
-/// The name stands in the address; if the body has one too, it is the same.
+/// The name is in the address; if the body has one too, it must be the same.
 async fn put(call: Call<'_>) -> Result<Response, ApiError> {
     let request = read_schedule(&call.body, true, call.app.config.api.unknown_members)?;
     let text = call.text("name").into_owned();
@@ -86,7 +85,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
     let (limit, prefix) = (query.limit()?, owner(&call).prefix());
     let after = query.get("cursor").map(|name| format!("{prefix}{name}")).unwrap_or_default();
-    // One more than is shown tells whether there are more.
+    // One more than is shown indicates whether there are more.
     let mut found: Vec<Schedule> = call.app.engine.store().records(Some(prefix), after, limit + 1).await?;
     let more = found.len() > limit;
     found.truncate(limit);
@@ -119,11 +118,10 @@ async fn enable(call: Call<'_>, enabled: bool) -> Result<Response, ApiError> {
     Ok(shown(StatusCode::OK, &schedules::enable(call.app, &named(&call)?, enabled).await?))
 }
 
-/// Makes a job now.
 async fn trigger(call: Call<'_>) -> Result<Response, ApiError> {
     body::expect_object(&call.body)?;
     let (job, existing) = schedules::trigger(call.app, &named(&call)?).await?;
-    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    call.exchange.set_subject(RequestSubject::job(&job, !existing));
     let view = SubmittedView::new(&job);
     let mut response = respond::json(StatusCode::ACCEPTED, &view);
     let location = format!("{}/v1/jobs/{}", call.app.base, view.job_id);

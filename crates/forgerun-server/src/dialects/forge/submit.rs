@@ -21,16 +21,15 @@ use crate::app::App;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, accepted, respond};
 use crate::limits::POLL_AFTER_S;
-use crate::submission::{Checked, Key, Sent, Submission, SubmissionTerms, Violations};
+use crate::submission::{Checked, Key, Submission, SubmissionContext, SubmissionTerms, Violations};
 use crate::traces::RequestSubject;
 
-/// The routes of submissions.
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/jobs", "submit", |call| Box::pin(submit(call))).members(SUBMIT_MEMBERS).strict(),
     Route::post("/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call))).members(BATCH_MEMBERS),
 ];
 
-/// The words of `/v1`.
+/// The terms of `/v1`.
 const TERMS: SubmissionTerms = SubmissionTerms {
     queue: "queue",
     callback: "callback",
@@ -65,11 +64,11 @@ async fn accept(
     let (app, bytes) = (call.app, &call.body);
     let of_header = accepted::header_key(&call.exchange.headers)?;
     let of_body = request.idempotency_key.take().filter(|key| !key.is_empty());
-    // The header counts only where the body has none (C-66).
+    // The header counts only if the body has none (C-66).
     let key = of_body.as_deref().or(of_header);
     let wrong = switched_off(app, request.form);
-    let sent = Sent { key, bytes: bytes.len(), private: call.exchange.private_targets(app) };
-    let checked = submission(call, request, items).check(app, &TERMS, sent, wrong).await?;
+    let context = SubmissionContext { key, bytes: bytes.len(), private: call.exchange.private_targets(app) };
+    let checked = submission(call, request, items).check(app, &TERMS, context, wrong).await?;
     let differ = of_body.as_deref().zip(of_header).is_some_and(|(of_body, of_header)| of_body != of_header);
     if differ && app.config.idempotency.reject_mismatch {
         let detail = "The Idempotency-Key header and the idempotency_key of the body differ.";
@@ -83,18 +82,19 @@ async fn accept(
     show(call, job, existing).await
 }
 
-/// The job of a schedule, held to the rules of a submission.
+/// The job of a schedule, checked like a submission.
 pub(super) async fn template(
     call: &Call<'_>,
     request: SubmitRequest,
     given: &[u8],
 ) -> Result<Checked, ApiError> {
     let wrong = switched_off(call.app, request.form);
-    let sent = Sent { key: None, bytes: given.len(), private: call.exchange.private_targets(call.app) };
-    submission(call, request, Vec::new()).check(call.app, &TERMS, sent, wrong).await
+    let context =
+        SubmissionContext { key: None, bytes: given.len(), private: call.exchange.private_targets(call.app) };
+    submission(call, request, Vec::new()).check(call.app, &TERMS, context, wrong).await
 }
 
-/// The operator may allow fewer forms of jobs than there are.
+/// The operator may switch off forms of jobs.
 fn switched_off(app: &App, form: JobForm) -> Violations {
     let mut wrong = Violations::default();
     if !app.config.catalog.allowed_types.contains(&form) {
@@ -104,11 +104,11 @@ fn switched_off(app: &App, form: JobForm) -> Violations {
     wrong
 }
 
-/// The 202, at once or when the job has ended, if the client would rather wait.
+/// The 202, at once or when the job has ended, if the client prefers to wait.
 async fn show(call: &Call<'_>, job: Job, existing: bool) -> Result<Response, ApiError> {
     let (app, prefer) = (call.app, call.exchange.prefer);
     let job = accepted::awaited(app, call.caller(), &prefer, job).await?;
-    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    call.exchange.set_subject(RequestSubject::job(&job, !existing));
     let view = SubmittedView::new(&job);
     let mut response = respond::json(StatusCode::ACCEPTED, &view);
     let location = [&app.base, "/v1/jobs/", &view.job_id].concat();
@@ -145,7 +145,7 @@ fn submission(call: &Call<'_>, request: SubmitRequest, items: Vec<Item>) -> Subm
     Submission { id: None, queue: request.queue, head, input: Arc::new(input) }
 }
 
-/// Items that name no kind get one by chance, each its own.
+/// Items without a kind get a random one each.
 fn with_kinds(app: &App, mut items: Vec<Item>, now: Time) -> Vec<Item> {
     for (place, item) in (0..).zip(&mut items) {
         let seed = now.as_micros().unsigned_abs() + place;
@@ -154,7 +154,7 @@ fn with_kinds(app: &App, mut items: Vec<Item>, now: Time) -> Vec<Item> {
     items
 }
 
-/// What the job shall do: what the client asked for, or what the time of the request says.
+/// The work of a simulated job: as requested, or chosen by the time of the request.
 fn definition(app: &App, request: &SubmitRequest, now: Time) -> Definition {
     match (request.work_kind, request.form) {
         (Some(kind), _) => app.simulated(kind),

@@ -26,7 +26,6 @@ use crate::edge::{ApiError, body, precondition, respond};
 use crate::limits::{WEBHOOK_SECRET_OVERLAP, WEBHOOK_SECRET_OVERLAP_MAX};
 use crate::webhooks::standard::WebhookSecret;
 
-/// The routes of webhooks.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/webhooks", "list_webhooks", |call| Box::pin(list(call))),
     Route::post("/v1/webhooks", "register_webhook", |call| Box::pin(register(call))).members(WEBHOOK_MEMBERS),
@@ -49,14 +48,14 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(shown(StatusCode::OK, &webhook, None, call.app.clock.now()))
 }
 
-/// A webhook, with the tag of this version.
+/// A webhook, with its entity tag.
 fn shown(status: StatusCode, webhook: &Webhook, secret: Option<String>, now: Time) -> Response {
     let mut response = respond::json(status, &WebhookView::new(webhook, secret, now));
     response.headers_mut().insert(ETAG, respond::value(etag(webhook)));
     response
 }
 
-/// Names the version of a webhook's settings; what happens to deliveries does not change it.
+/// The version of a webhook's settings; deliveries do not change it.
 fn etag(webhook: &Webhook) -> String {
     format!("\"{:x}\"", webhook.revision().as_micros())
 }
@@ -102,7 +101,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
     let limit = query.limit()?;
     let after = cursor::<WebhookId>(&query)?;
-    // One more than is shown tells whether there are more.
+    // One more than is shown indicates whether there are more.
     let mut webhooks = app.engine.store().webhooks(caller.client, after, limit + 1).await?;
     let more = webhooks.len() > limit;
     webhooks.truncate(limit);
@@ -174,7 +173,7 @@ async fn redeliver_failed(call: Call<'_>) -> Result<Response, ApiError> {
     }
 }
 
-/// The webhook of the path, if it is there and the caller's. An id that is none is an id of nothing (C-52).
+/// The webhook in the path, if it is the caller's. A malformed id is an unknown one (C-52).
 pub(super) async fn owned(call: &Call<'_>) -> Result<Box<Webhook>, ApiError> {
     let id = call.id::<WebhookId>("webhook_id").ok_or_else(|| refused(Refusal::WebhookNotFound))?;
     match call.app.engine.store().webhook(id).await? {
@@ -184,8 +183,7 @@ pub(super) async fn owned(call: &Call<'_>) -> Result<Box<Webhook>, ApiError> {
     }
 }
 
-/// The webhook of the path as a command names it: in the version that the request wants, where it says which. That it has it is
-/// checked again with the change.
+/// The webhook in the path with the requested version, if any. The change checks the version again.
 async fn asked(call: &Call<'_>) -> Result<OwnedWebhook, ApiError> {
     let webhook = call.id("webhook_id").ok_or_else(|| refused(Refusal::WebhookNotFound))?;
     let any = OwnedWebhook::new(webhook, call.caller().client);
@@ -211,7 +209,7 @@ async fn sent(app: &App, command: WebhookCommand) -> Result<Box<Delivery>, ApiEr
     }
 }
 
-/// Runs a command; what the rules say of a job of another client holds for a webhook in other words.
+/// Runs a command; maps refusals about foreign jobs to webhooks.
 pub(super) async fn run(app: &App, command: Command) -> Result<Answer, ApiError> {
     match app.engine.run(command).await {
         Err(forgerun_engine::Error::Refused(Refusal::Foreign)) => Err(foreign()),

@@ -1,4 +1,4 @@
-//! `workflows`: begun, listed, read, cancelled, retried, watched.
+//! `workflows`: begin, list, read, cancel, retry, follow.
 
 use std::sync::Arc;
 
@@ -26,9 +26,8 @@ use crate::edge::{ApiError, accepted, body, events, failure, ownership, respond}
 use crate::limits::{LIST_ROWS_MAX, OJS_BATCH_BYTES_MAX, POLL_AFTER_S};
 use crate::submission::Key;
 use crate::traces::RequestSubject;
-use crate::workflows::{self, Begun};
+use crate::workflows::{self, StartedWorkflow};
 
-/// The routes of workflows.
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/workflows", "submit_workflow", |call| Box::pin(submit(call)))
         .members(WORKFLOW_MEMBERS)
@@ -46,7 +45,7 @@ pub(super) const ROUTES: &[Route] = &[
 
 const SUBMIT: &str = "POST /v1/workflows";
 
-/// `POST /v1/workflows`. A step with a `work_kind` is simulated; any other is for workers outside.
+/// `POST /v1/workflows`. A step with a `work_kind` is simulated; any other is for external workers.
 async fn submit(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, prefer) = (call.app, call.exchange.prefer);
     let rules = Rules { now: app.clock.now(), tenant: None, strict_catalog: false, test_hooks: false };
@@ -59,9 +58,9 @@ async fn submit(call: Call<'_>) -> Result<Response, ApiError> {
     };
     let owner = Owner::client(call.caller().client);
     let begun = workflows::begin(&call, &owner, request, key).await;
-    let Begun { job, existing } = begun.map_err(|error| error.or_else(ApiError::from))?;
+    let StartedWorkflow { job, existing } = begun.map_err(|error| error.or_else(ApiError::from))?;
     let job = accepted::awaited(app, call.caller(), &prefer, job).await?;
-    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    call.exchange.set_subject(RequestSubject::job(&job, !existing));
     let view = WorkflowSummary::new(&job);
     let mut response = respond::json(StatusCode::ACCEPTED, &view);
     let location = [&app.base, "/v1/workflows/", &view.workflow_id].concat();
@@ -69,7 +68,7 @@ async fn submit(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// `GET /v1/workflows?state=…&limit=…&cursor=…`: newest first. The cursor is the last that was seen.
+/// `GET /v1/workflows?state=…&limit=…&cursor=…`: newest first. The cursor is the last one shown.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let query = QueryString::of(&call.exchange.uri, &["state", "limit", "cursor"])?;
     let filter = Filter { client: Some(call.caller().client), ..filter(&query)? };
@@ -79,7 +78,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &WorkflowsView { workflows, next_cursor }))
 }
 
-/// What a list of workflows may be narrowed to.
+/// The filters of a list of workflows.
 pub(in crate::dialects) fn filter(query: &QueryString) -> Result<Filter, ApiError> {
     let no_state = |word: &str| {
         let states = [State::Running, State::Succeeded, State::Failed, State::Canceled].map(forge_state);
@@ -104,21 +103,22 @@ fn not_found() -> ApiError {
     ApiError::new(Kind::JobNotFound, "There is no such workflow.")
 }
 
-/// The own job of the workflow that a request is about, if it is the caller's.
+/// The workflow's own job, if it is the caller's.
 async fn own_job(call: &Call<'_>) -> Result<Arc<Job>, ApiError> {
     let job = ownership::job(call.app, call.caller(), call.id("workflow_id")).await;
     let hidden = call.app.config.auth.hide_foreign;
     let job = job.map_err(|error| match error.kind() {
         Kind::JobNotFound => not_found(),
-        // Not a word must tell it from one that is not there (C-43).
+        // A foreign workflow must be indistinguishable from a missing one (C-43).
         Kind::ForeignResource if hidden => not_found(),
         _ => error,
     })?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     if workflows::is_workflow(&job) { Ok(job) } else { Err(not_found()) }
 }
 
-/// `GET /v1/workflows/{id}`. One that ended badly is shown as its failure object to whoever asks for that by name.
+/// `GET /v1/workflows/{id}`. A failed one is shown as its failure object if the client asks for
+/// problem details.
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let job = own_job(&call).await?;
     let form = accept::form(call.exchange, FailureFormat::Json);
@@ -138,8 +138,8 @@ async fn shown(app: &App, job: Arc<Job>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &WorkflowView::new(&rows, last_word)))
 }
 
-/// `POST /v1/workflows/{id}/cancel`. On one that has ended it changes nothing and tells the state. One with something to undo runs on until
-/// that is done, unless `compensate` is false.
+/// `POST /v1/workflows/{id}/cancel`. On an ended one it changes nothing and reports the state. One
+/// with compensations runs on until they are done, unless `compensate` is false.
 async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     let compensate: Option<bool> = body::member(&call.body, "compensate", "true or false")?;
     let own = own_job(&call).await?;
@@ -154,8 +154,8 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     shown(call.app, Arc::new(job)).await
 }
 
-/// `POST /v1/workflows/{id}/retry`: tries again what failed of it, and what did not have its turn; all of it if it was compensated. `from`
-/// names a step to go on from.
+/// `POST /v1/workflows/{id}/retry`: retries failed steps and runs those that did not run; all steps
+/// if it was compensated. `from` names a step to continue from.
 async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     let from: Option<String> = body::member(&call.body, "from", "the id of a step")?;
     let own = own_job(&call).await?;
@@ -168,7 +168,7 @@ async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     shown(call.app, Arc::new(job)).await
 }
 
-/// `GET /v1/workflows/{id}/events`: what happened to it, or a stream of that.
+/// `GET /v1/workflows/{id}/events`: its events, or a stream of them.
 async fn of_workflow(call: Call<'_>) -> Result<Response, ApiError> {
     let query = events::query(call.exchange)?;
     let job = own_job(&call).await?;

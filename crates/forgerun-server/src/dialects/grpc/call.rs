@@ -1,6 +1,7 @@
-//! One call: an [`Exchange`] like any other request, the same checks in the same order, and an answer with a status of gRPC's own.
+//! One call: an [`Exchange`] like any other request, the same checks in the same order, and an
+//! answer with a gRPC status.
 //!
-//! Metadata are header fields by another name. Those that the binding names otherwise than `/ojs/v1` are renamed here, once.
+//! Metadata are header fields. Those with other names than on `/ojs/v1` are renamed here, once.
 
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
@@ -15,7 +16,7 @@ use forgerun_core::job::Dialect;
 use forgerun_wire::body::violation;
 use forgerun_wire::ojs::error::ErrorContext;
 use forgerun_wire::ojs::server::CONFORMANCE_LEVEL;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::{grpc, status};
 use prost::Message;
 use tokio::time::timeout;
@@ -31,40 +32,40 @@ use crate::edge::exchange::REQUEST_ID;
 use crate::edge::routing::{Call, RateCount, RouteAccess};
 use crate::edge::{ApiError, Exchange, Panicked, Who, body, caught, finish, timed_out};
 
-/// What is known of a call before its message is looked at.
+/// Properties of a call before its message is decoded.
 pub(super) struct Rpc {
     /// Also its name in metrics and traces.
     pub(super) path: &'static str,
-    /// Its word in the log.
+    /// Its name in the log.
     pub(super) action: &'static str,
-    /// Whether it only looks.
+    /// Whether it only reads.
     pub(super) reads: bool,
     pub(super) access: RouteAccess,
     pub(super) rate: RateCount,
-    /// How long it may take, where that is longer than usual.
+    /// Its timeout, if longer than usual.
     pub(super) timeout: Option<Duration>,
     pub(super) size: MessageSize,
 }
 
-/// How large the message of a call may be.
+/// Size bound of a call's message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageSize {
-    /// It is about one job at most.
+    /// At most one job.
     One,
-    /// It has many jobs, one in each of its fields.
+    /// Many jobs, one in each of its fields.
     Many,
 }
 
-/// Where a call comes from.
+/// The origin of a call.
 pub(super) struct CallOrigin {
     pub(super) address: IpAddr,
-    /// Which host the client means: HTTP/2 has it beside the header fields.
+    /// The requested host: in HTTP/2 it is not a header field.
     pub(super) authority: Option<HeaderValue>,
-    /// The answers of its connection that the client has not read.
+    /// Unread answers of its connection.
     pub(super) unread: Arc<UnreadAnswers>,
 }
 
-/// What a handler returns. Boxed, so that a call takes the memory of its own handler and not of the largest one.
+/// Boxed, so that a call uses the memory of its own handler and not of the largest one.
 pub(super) type RpcAnswering<'a, A> = Pin<Box<dyn Future<Output = Result<A, ApiError>> + Send + 'a>>;
 
 const SERVER_VERSION: HeaderName = HeaderName::from_static("x-ojs-server-version");
@@ -90,7 +91,8 @@ impl OjsOverGrpc {
         self.answered(request, rpc, subject, answer, A::encoded_len).await
     }
 
-    /// The same for an answer that is no message; `size` counts its bytes, those of a stream as they come.
+    /// The same for an answer that is not a message; `size` counts its bytes, those of a stream as
+    /// they come.
     pub(super) async fn answered<Q: Send, A>(
         &self,
         request: Request<Q>,
@@ -130,7 +132,8 @@ impl OjsOverGrpc {
         }
     }
 
-    /// A call that is answered with a stream. What is checked is checked before it begins; it lasts until its deadline, if it has one.
+    /// A call that is answered with a stream. All checks run before it begins; it lasts until its
+    /// deadline, if it has one.
     pub(super) async fn stream<Q: Send, F: MessageFeed>(
         &self,
         request: Request<Q>,
@@ -145,17 +148,16 @@ impl OjsOverGrpc {
     }
 }
 
-/// A call whose caller is known and may ask. It goes with the request, past what decodes the message, to the handler.
+/// An authenticated call. It passes the decoder with the request to the handler.
 #[derive(Clone)]
 pub(super) struct EnteredCall(Arc<Mutex<Option<Entered>>>);
 
-/// What is known of such a call.
 pub(super) struct Entered {
     pub(super) exchange: Exchange,
     pub(super) who: Who,
-    /// What its metadata and its message hold, until it is answered.
+    /// Memory of its metadata and message, until it is answered.
     pub(super) reservation: Reservation,
-    /// The answers of its connection that the client has not read.
+    /// Unread answers of its connection.
     pub(super) unread: Arc<UnreadAnswers>,
 }
 
@@ -169,7 +171,7 @@ impl EnteredCall {
     }
 }
 
-/// Metadata under the names that they have on `/ojs/v1`.
+/// Metadata with the names of `/ojs/v1`.
 pub(super) fn as_over_http(mut headers: HeaderMap, origin: &CallOrigin) -> HeaderMap {
     if let (false, Some(authority)) = (headers.contains_key(HOST), &origin.authority) {
         headers.insert(HOST, authority.clone());
@@ -188,7 +190,7 @@ pub(super) fn as_over_http(mut headers: HeaderMap, origin: &CallOrigin) -> Heade
 /// The exchange of a call with these header fields.
 pub(super) fn exchange(app: &App, rpc: &Rpc, headers: HeaderMap, address: IpAddr) -> Exchange {
     let (mut parts, ()) = axum::http::Request::new(()).into_parts();
-    // What the same request would be over HTTP: what only looks is logged and counted as such.
+    // As the same request over HTTP: reads are logged and counted as reads.
     parts.method = if rpc.reads { Method::GET } else { Method::POST };
     parts.uri = Uri::from_static(rpc.path);
     parts.version = Version::HTTP_2;
@@ -204,12 +206,13 @@ fn bearer(key: &HeaderValue) -> Option<HeaderValue> {
     HeaderValue::from_bytes(&[b"Bearer ", key.as_bytes()].concat()).ok()
 }
 
-/// How long the call may take: as the server has it, or less if the client waits no longer.
+/// Timeout of the call: the server's, or less if the client's deadline is earlier.
 fn within(exchange: &Exchange, span: Duration) -> Duration {
     deadline(&exchange.headers).map_or(span, |deadline| deadline.min(span))
 }
 
-/// How long the client waits, as gRPC writes it: up to eight digits and a unit. What cannot be read counts as not said.
+/// The client's deadline in gRPC's format: up to eight digits and a unit. `None` if it is
+/// malformed.
 fn deadline(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(GRPC_TIMEOUT)?.to_str().ok()?;
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
@@ -228,15 +231,14 @@ fn deadline(headers: &HeaderMap) -> Option<Duration> {
     }
 }
 
-/// What every answer carries.
 fn write_metadata(exchange: &Exchange, headers: &mut HeaderMap) {
     headers.insert(SERVER_VERSION, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
     headers.insert(LEVEL, HeaderValue::from(u16::from(CONFORMANCE_LEVEL)));
     headers.insert(OJS_REQUEST_ID, exchange.shown_request_id());
-    if let Some(standing) = &exchange.standing {
-        headers.insert(RATE_LIMIT, HeaderValue::from(standing.limit));
-        headers.insert(RATE_REMAINING, HeaderValue::from(standing.remaining));
-        headers.insert(RATE_RESET, HeaderValue::from(standing.reset_unix_s));
+    if let Some(rate_status) = &exchange.rate_status {
+        headers.insert(RATE_LIMIT, HeaderValue::from(rate_status.limit));
+        headers.insert(RATE_REMAINING, HeaderValue::from(rate_status.remaining));
+        headers.insert(RATE_RESET, HeaderValue::from(rate_status.reset_unix_s));
     }
 }
 
@@ -246,7 +248,6 @@ fn succeeded(app: &App, exchange: &Exchange, headers: &mut HeaderMap) {
     finish::note_answer(app, exchange, StatusCode::OK.as_u16());
 }
 
-/// The status of a call that is refused.
 pub(super) fn refused(app: &App, exchange: &Exchange, error: ApiError) -> Status {
     let refused = refusals::detailed(&finish::refused(app, exchange, error));
     let mut status = status_of(app, exchange, &refused);
@@ -256,7 +257,7 @@ pub(super) fn refused(app: &App, exchange: &Exchange, error: ApiError) -> Status
     status
 }
 
-fn status_of(app: &App, exchange: &Exchange, refused: &Refused) -> Status {
+fn status_of(app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Status {
     let shown = exchange.shown_request_id();
     status_for(app, exchange.request_id(), shown.to_str().unwrap_or_default(), refused)
 }
@@ -269,13 +270,13 @@ pub(super) fn late(app: &App, request_id: &str, error: ApiError) -> Status {
     status_for(app, request_id, request_id, &refusals::detailed(&refused))
 }
 
-fn status_for(app: &App, id: &str, request_id: &str, refused: &Refused) -> Status {
+fn status_for(app: &App, id: &str, request_id: &str, refused: &RefusedRequest) -> Status {
     let instance = format!("urn:uuid:{id}");
     let status = status::http(refused.kind, Dialect::Ojs);
     grpc::error::status(refused, ErrorContext { base: &app.base, instance: &instance, request_id, status })
 }
 
-/// The call with the body that its message would be on `/ojs/v1`, if that is not too large for it.
+/// The call with the body of `/ojs/v1`, unless that is too large.
 pub(super) fn with_body<'a>(call: Call<'a>, body: String, bytes_max: usize) -> Result<Call<'a>, ApiError> {
     if body.len() > bytes_max {
         Err(body::too_large(bytes_max))
@@ -284,7 +285,7 @@ pub(super) fn with_body<'a>(call: Call<'a>, body: String, bytes_max: usize) -> R
     }
 }
 
-/// Refuses a message without the id of a job. One that is no id is an id of nothing (C-52).
+/// Refuses a message without a job id. A malformed one is an unknown id (C-52).
 pub(super) fn needs_job(job_id: &str) -> Result<(), ApiError> {
     if !job_id.is_empty() {
         return Ok(());

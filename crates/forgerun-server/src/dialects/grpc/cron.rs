@@ -39,7 +39,7 @@ pub(super) async fn list(call: Call<'_>, _: v1::ListCronRequest) -> Result<v1::L
     Ok(v1::ListCronResponse { entries: crons.iter().map(entry).collect() })
 }
 
-/// Of the options, those that a job has anyway.
+/// Only options that every job has.
 fn entry(schedule: &Schedule) -> v1::CronEntry {
     let head = &schedule.head;
     let options = v1::EnqueueOptions {

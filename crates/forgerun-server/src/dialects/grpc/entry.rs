@@ -1,5 +1,6 @@
-//! What a call passes before its message is decoded: its caller is known and does not ask too often, and the message has arrived in time and is within its
-//! bounds. Decoded, a message can take a hundred times as much memory, so nobody unknown makes the server do it.
+//! Checks of a call before its message is decoded: authentication, rate limit, timeout and size. A
+//! decoded message can take a hundred times as much memory, so anonymous callers must not make the
+//! server decode one.
 
 use std::pin::pin;
 
@@ -26,10 +27,10 @@ use crate::limits::{
 
 const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
 
-/// Bytes before a message: whether it is compressed, and its length.
+/// Prefix of a message: compression flag and length.
 const PREFIX_BYTES: usize = 5;
 
-/// The request with its whole message, or the answer to one that is refused.
+/// The request with its whole message, or the answer of a refusal.
 pub(super) async fn enter(
     app: &App,
     rpc: &Rpc,
@@ -38,7 +39,7 @@ pub(super) async fn enter(
 ) -> Result<Request<Full<Bytes>>, Response<Body>> {
     let (mut parts, body) = request.into_parts();
     let headers = std::mem::take(&mut parts.headers);
-    // All that is asked of the header fields from here on.
+    // The header fields that are used from here on.
     for name in [&GRPC_ENCODING, &GRPC_TIMEOUT] {
         parts.headers.extend(headers.get(name).map(|value| (name.clone(), value.clone())));
     }
@@ -89,15 +90,15 @@ async fn message(
     Ok((who, reservation, message))
 }
 
-/// Bytes of header fields.
 pub(super) fn head_bytes(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
 }
 
-/// Refuses a message with more fields than any that could be accepted: each may become a job, and takes hundreds of bytes even if it is empty.
+/// Refuses a message with more fields than could be accepted: each may become a job, and takes
+/// hundreds of bytes even if it is empty.
 fn check_entries(message: &[u8]) -> Result<(), ApiError> {
     match n_fields(message) {
-        // Whoever decodes it says in detail what is wrong with it.
+        // The decoder reports the error in detail.
         Some(n) if n <= GRPC_ENTRIES_MAX => Ok(()),
         Some(_) => Err(malformed(&format!("must have at most {GRPC_ENTRIES_MAX} entries"))),
         None => Err(malformed("cannot be read")),
@@ -109,7 +110,8 @@ fn malformed(detail: &str) -> ApiError {
     forgerun_wire::body::refused(Kind::MalformedRequest, violations, &[]).into()
 }
 
-/// How many fields a message has, those within its fields not counted; `None` if it cannot be read. Groups, which no message of ours has, cannot.
+/// Number of top-level fields; `None` if the message is malformed. Groups, which our messages do
+/// not have, count as malformed.
 fn n_fields(mut message: &[u8]) -> Option<usize> {
     let mut n = 0;
     while message.has_remaining() {

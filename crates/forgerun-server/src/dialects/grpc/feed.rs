@@ -1,5 +1,5 @@
-//! A stream of messages as a chain of futures, each of which ends with the next message and the rest of the feed. A stream that waits is one
-//! allocation, and no task of its own.
+//! A stream of messages as a chain of futures, each of which ends with the next message and the
+//! rest of the feed. A waiting stream is one allocation, without a task of its own.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,19 +7,17 @@ use std::task::{Context, Poll};
 use tokio_stream::Stream;
 use tonic::{Code, Status};
 
-/// Where the messages of a stream come from.
+/// The source of a stream's messages.
 pub(super) trait MessageFeed: Sized + Send + 'static {
-    /// What is sent.
     type Message: Send + 'static;
 
-    /// The next message, and the feed that goes on; `None` when it is over. An error is the last that is sent.
+    /// The next message, and the rest of the feed; `None` at the end. An error is the last message.
     fn next(self) -> impl Future<Output = Option<(Result<Self::Message, Status>, Self)>> + Send;
 }
 
 type NextMessage<F> =
     Pin<Box<dyn Future<Output = Option<(Result<<F as MessageFeed>::Message, Status>, F)>> + Send>>;
 
-/// A stream of messages.
 pub(super) type Messages<M> = Pin<Box<dyn Stream<Item = Result<M, Status>> + Send>>;
 
 /// The stream of a feed, until its deadline, if it has one.
@@ -31,7 +29,7 @@ pub(super) fn stream<F: MessageFeed>(
 }
 
 struct FeedStream<F: MessageFeed> {
-    /// `None` once it is over.
+    /// `None` at the end.
     next: Option<NextMessage<F>>,
     deadline: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
@@ -58,7 +56,7 @@ impl<F: MessageFeed> Stream for FeedStream<F> {
             return Poll::Pending;
         }
         self.next = None;
-        // The client waits no longer, so nobody reads more than the code.
+        // The client's deadline has passed, so only the code matters.
         Poll::Ready(Some(Err(Status::new(Code::DeadlineExceeded, "The deadline of the call is over."))))
     }
 }

@@ -1,4 +1,5 @@
-//! `grpc.health.v1.Health`: what load balancers and orchestrators ask. It says what `/ready` says, and needs no key.
+//! `grpc.health.v1.Health`, for load balancers and orchestrators. It reports what `/ready` does,
+//! without a key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +16,15 @@ use super::feed::{self, MessageFeed, Messages};
 use crate::app::App;
 use crate::edge::byte_budget::Reservation;
 
-/// How often a watch looks.
+/// Check interval of a watch.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// What can be asked about: the server, and its one service.
+/// Service names: the server, and its one service.
 const SERVICES: [&str; 2] = ["", "ojs.v1.OJSService"];
 
 pub(super) struct HealthOfServer {
     app: Arc<App>,
-    /// What all who watch see: however many they are, the store is asked once every [`LOOK_EVERY`].
+    /// Shared by all watches: the store is checked once every [`LOOK_EVERY`].
     seen: Arc<SeenHealth>,
 }
 
@@ -33,12 +34,13 @@ impl HealthOfServer {
     }
 }
 
-/// How the server was when somebody last looked.
+/// The last check and its result.
 #[derive(Default)]
 struct SeenHealth(Mutex<Option<(Time, ServingStatus)>>);
 
 impl SeenHealth {
-    /// How the server is, or was a moment ago. Held while it asks, so that others wait for the same answer.
+    /// The current health, or that of a moment ago. Locked during the check, so that others wait
+    /// for the same result.
     async fn look(&self, app: &App) -> ServingStatus {
         let mut seen = self.0.lock().await;
         let now = app.clock.now();
@@ -87,14 +89,14 @@ impl Health for HealthOfServer {
     }
 }
 
-/// Says how a service is, and whenever that changes.
+/// Reports the health of a service, and every change.
 pub(super) struct HealthFeed {
     app: Arc<App>,
     seen: Arc<SeenHealth>,
-    /// Whether there is such a service.
+    /// Whether the service exists.
     is_known: bool,
     told: Option<ServingStatus>,
-    /// What the call holds, as long as it lasts.
+    /// Held as long as the call lasts.
     _reservation: Option<Reservation>,
 }
 

@@ -26,7 +26,7 @@ pub(super) async fn enqueue(
     Ok(v1::EnqueueResponse { job: Some(taken_job(taken, message.args)) })
 }
 
-/// A job that was taken. Its arguments are those of the request, unless it was there before.
+/// A submitted job. Its arguments are those of the request, unless it existed.
 fn taken_job(taken: SubmittedJob, args: Vec<prost_types::Value>) -> v1::Job {
     let view = JobView::new(&taken.job, &taken.input);
     if taken.existing { job::message(&view) } else { job::message_with(&view, args) }
@@ -43,7 +43,7 @@ pub(super) async fn enqueue_batch(
     Ok(v1::EnqueueBatchResponse { count: jobs.len() as i32, jobs, errors: Default::default() })
 }
 
-/// The job with all that is shown of it; of one that did not end well also the failure object, as it is stored.
+/// The complete job; a failed one with its stored failure object.
 pub(super) async fn shown(app: &App, job: Arc<Job>) -> Result<v1::Job, ApiError> {
     let failed = matches!(job.state, State::Failed | State::Canceled);
     let failure = if failed { app.engine.store().outcome(job.execution).await? } else { None };
@@ -56,7 +56,7 @@ pub(super) async fn shown(app: &App, job: Arc<Job>) -> Result<v1::Job, ApiError>
 pub(super) async fn get(call: Call<'_>, message: v1::GetJobRequest) -> Result<v1::GetJobResponse, ApiError> {
     needs_job(&message.job_id)?;
     let job = Scope::of(&call)?.job(call.app, call.job()).await?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     Ok(v1::GetJobResponse { job: Some(shown(call.app, job).await?) })
 }
 

@@ -1,17 +1,19 @@
-//! Open Job Spec over gRPC, `ojs.v1.OJSService`: the same calls as `/ojs/v1` in another protocol. A message becomes the body that it would be
-//! there (`forgerun_wire::grpc::request`), goes where that body goes, and the job that comes out becomes a message. So keys, limits, tenants,
-//! ownership, idempotency and refusals are those of `/ojs/v1`; no rule stands here.
+//! Open Job Spec over gRPC, `ojs.v1.OJSService`: the calls of `/ojs/v1` in another protocol. A
+//! message is converted to the body that it would be there (`forgerun_wire::grpc::request`), is
+//! handled by the same code, and the resulting job is converted to a message. So keys, limits,
+//! tenants, ownership, idempotency and refusals are those of `/ojs/v1`, and there are no rules
+//! here.
 //!
-//! | file | what it has |
+//! | file | content |
 //! |---|---|
 //! | `service.rs` | the services of the listener: this one, health, reflection |
-//! | `entry.rs` | what a call passes before its message is decoded |
-//! | `call.rs` | one call: who asks, how often, how long; its status and metadata |
+//! | `entry.rs` | checks before a message is decoded |
+//! | `call.rs` | one call: authentication, limits, deadline, status and metadata |
 //! | `jobs.rs`, `workers.rs`, `queues.rs`, `server.rs` | calls with one answer |
 //! | `results.rs` | `forgerun.v1.ResultService`, which OJS has no call for |
-//! | `stream_jobs.rs` | jobs as they come |
-//! | `stream_events.rs` | what happens, as it happens |
-//! | `feed.rs` | what both streams are made of |
+//! | `stream_jobs.rs` | the stream of jobs |
+//! | `stream_events.rs` | the stream of events |
+//! | `feed.rs` | the base of both streams |
 //! | `health.rs` | `grpc.health.v1.Health` |
 //! | `reflection.rs` | the bounds of reflection, which needs no key |
 //! | `unread.rs` | answers that a client does not read |
@@ -50,15 +52,13 @@ use crate::limits::FETCH_TIMEOUT;
 pub use service::{GrpcConnection, GrpcService};
 pub use unread::GrpcAnswer;
 
-/// The service.
 pub(super) struct OjsOverGrpc {
     app: Arc<App>,
 }
 
-/// Writes the calls with one answer: its name and messages, what is known of it beforehand, the job it is about, and who answers.
+/// Defines the calls with one answer: name, messages, properties, job id, handler.
 macro_rules! service {
     ($($name:ident($request:ident) -> $response:ident: $rpc:expr, |$message:ident| $subject:expr, $answer:path;)+) => {
-        /// What is known beforehand of each call.
         const RPCS: &[&Rpc] = &[STREAM_JOBS, STREAM_EVENTS, results::GET, $(&$rpc),+];
 
         #[tonic::async_trait]
@@ -96,18 +96,18 @@ macro_rules! service {
 const STREAM_JOBS: &Rpc = &of_worker("/ojs.v1.OJSService/StreamJobs", "stream_jobs").for_client();
 const STREAM_EVENTS: &Rpc = &looks("/ojs.v1.OJSService/StreamEvents", "events");
 
-/// A call that changes something, for clients.
+/// A call of clients that changes something.
 const fn acts(path: &'static str, action: &'static str) -> Rpc {
     let (access, rate, size) = (CLIENT, RateCount::Requests, MessageSize::One);
     Rpc { path, action, reads: false, access, rate, timeout: None, size }
 }
 
-/// A call that only looks, for clients.
+/// A call of clients that only reads.
 const fn looks(path: &'static str, action: &'static str) -> Rpc {
     Rpc { reads: true, ..acts(path, action) }
 }
 
-/// A call that needs no key.
+/// A call without a key.
 const fn open(path: &'static str, action: &'static str) -> Rpc {
     Rpc { access: RouteAccess::Anyone, rate: RateCount::Uncounted, ..looks(path, action) }
 }
@@ -118,12 +118,11 @@ const fn of_worker(path: &'static str, action: &'static str) -> Rpc {
 }
 
 impl Rpc {
-    /// For the operator too, on behalf of any client.
+    /// Also for the operator, on behalf of any client.
     const fn for_operator(self) -> Rpc {
         Rpc { access: CLIENT_OR_OPERATOR, ..self }
     }
 
-    /// For clients alone.
     const fn for_client(self) -> Rpc {
         Rpc { access: CLIENT, ..self }
     }
@@ -133,7 +132,6 @@ impl Rpc {
         Rpc { size: MessageSize::Many, ..self }
     }
 
-    /// May take so long.
     const fn within(self, span: Duration) -> Rpc {
         Rpc { timeout: Some(span), ..self }
     }

@@ -19,7 +19,7 @@ use crate::edge::queue_name;
 use crate::edge::routing::Call;
 use crate::limits::{GRPC_FETCH_BYTES_MAX, PAGE_DEFAULT, PAGE_MAX};
 
-/// So many entries of a page; zero leaves it to the server.
+/// Page size; zero is the default.
 fn limit(limit: i32) -> Result<usize, ApiError> {
     match usize::try_from(limit) {
         Ok(0) => Ok(PAGE_DEFAULT),

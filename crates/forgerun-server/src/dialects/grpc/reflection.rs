@@ -1,6 +1,8 @@
-//! Calls of reflection, which need no key: few bytes, for a while, and charged like all that strangers send.
+//! Reflection calls, which need no key: few bytes, for a limited time, charged like all anonymous
+//! input.
 //!
-//! The library that answers ends a call of which it cannot read a message as if all were well. So what is refused is noted, and the status says it.
+//! The library ends a call with an unreadable message as a success. So refusals are recorded here
+//! and set the status.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,10 +19,10 @@ use tonic::body::Body;
 use crate::edge::byte_budget::Reservation;
 use crate::limits::{REFLECTION_BYTES_MAX, REFLECTION_MESSAGE_BYTES_MAX, REFLECTION_TIMEOUT};
 
-/// Bytes before a message: whether it is compressed, and its length.
+/// Prefix of a message: compression flag and length.
 const MESSAGE_HEAD: usize = 5;
 
-/// What is wrong with a call whose questions have not been read to their end; `None` once they have.
+/// The error of a call whose messages were not read to their end; `None` once they were.
 #[derive(Clone)]
 struct Unread(Arc<Mutex<Option<Status>>>);
 
@@ -38,12 +40,12 @@ impl Unread {
     }
 }
 
-/// What a client asks, message by message, within its bounds.
+/// The client's messages, within bounds.
 pub(super) struct ReflectionBody {
     body: Incoming,
     n_left: usize,
     head: Vec<u8>,
-    /// Bytes to come of the message under way.
+    /// Bytes left of the current message.
     n_of_message: usize,
     deadline: Pin<Box<dyn Future<Output = ()> + Send>>,
     unread: Unread,
@@ -69,13 +71,13 @@ impl ReflectionBody {
         }
     }
 
-    /// Makes of the library's answer one whose status says what was refused.
+    /// Sets the recorded refusal as the status of the library's answer.
     pub(super) fn answered(&self) -> impl FnOnce(Body) -> Body + use<> {
         let unread = self.unread.clone();
         move |body| Body::new(ReflectionAnswer { body, unread })
     }
 
-    /// Whether these bytes keep within the bounds.
+    /// Whether these bytes are within the bounds.
     fn count(&mut self, mut bytes: &[u8]) -> Result<(), Status> {
         self.n_left = self.n_left.checked_sub(bytes.len()).ok_or_else(|| {
             let detail = format!("A call of reflection may bring {REFLECTION_BYTES_MAX} bytes.");

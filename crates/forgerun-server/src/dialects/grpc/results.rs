@@ -1,4 +1,4 @@
-//! `forgerun.v1.ResultService`: what came out of a job, well or not. A failure is told as gRPC tells failures, by a status.
+//! `forgerun.v1.ResultService`: the outcome of a job. A failure is a gRPC status.
 
 use std::time::Duration;
 
@@ -24,7 +24,6 @@ use crate::traces::RequestSubject;
 pub(super) const GET: &Rpc =
     &looks("/forgerun.v1.ResultService/GetResult", "result").for_operator().within(FETCH_TIMEOUT);
 
-/// The media type of failure objects.
 const PROBLEM: &str = "application/problem+json";
 
 #[tonic::async_trait]
@@ -61,7 +60,7 @@ async fn get(
         wait::until_ended(app, &job, span).await?;
         job = scope.job(app, call.job()).await?;
     }
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     if matches!(job.state, State::Failed | State::Canceled)
         && let Some(outcome) = app.engine.store().outcome(job.execution).await?
     {
@@ -74,7 +73,8 @@ async fn get(
     Ok(Ok(shown(&app.base, &job, &*results::ready(app, &job).await?)))
 }
 
-/// A batch of which some items failed has the status OK, which has no room for details: its failure object, which names the items, is what there is.
+/// A partly failed batch has the status OK, which has no room for details, so its failure object is
+/// the message.
 fn partly_failed(failure: &[u8]) -> GetResultResponse {
     GetResultResponse {
         media_type: PROBLEM.to_owned(),

@@ -1,5 +1,5 @@
-//! The services of the gRPC listener, and what becomes of calls that none of them has: every error has its details, also those that are found
-//! before a message is read.
+//! The services of the gRPC listener, and what becomes of calls that none of them has: every error
+//! has its details, also those that are found before a message is read.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use forgerun_wire::grpc::DESCRIPTORS;
 use forgerun_wire::grpc::forgerun_v1::result_service_server::ResultServiceServer;
 use forgerun_wire::grpc::health::health_server::HealthServer;
 use forgerun_wire::grpc::v1::ojs_service_server::OjsServiceServer;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use hyper::body::Incoming;
 use hyper::service::Service;
 use tonic::body::Body;
@@ -97,7 +97,6 @@ impl GrpcService {
         }))
     }
 
-    /// What the operator wants.
     pub(crate) fn config(&self) -> &Config {
         &self.0.app.config
     }
@@ -188,7 +187,6 @@ impl Services {
         Ok(answer)
     }
 
-    /// A call of ours.
     async fn serve(
         &self,
         rpc: &Rpc,
@@ -207,7 +205,8 @@ impl Services {
         Ok(self.explained(answer, origin.address))
     }
 
-    /// The answer, or what was meant by one that has a status and nothing else: it was found wrong before any of ours saw it.
+    /// The answer, or what was meant by one that has a status and nothing else: it was found wrong
+    /// before any of ours saw it.
     fn explained(&self, response: Response<Body>, address: IpAddr) -> Response<Body> {
         let headers = response.headers();
         let Some(status) = Status::from_header_map(headers) else { return response };
@@ -223,7 +222,7 @@ impl Services {
             Code::Cancelled => return response,
             _ => {
                 let detail = format!("The message cannot be read: {}.", status.message());
-                Refused::new(Kind::MalformedRequest, detail).into()
+                RefusedRequest::new(Kind::MalformedRequest, detail).into()
             }
         };
         self.refuse(error, address)

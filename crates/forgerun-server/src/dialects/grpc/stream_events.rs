@@ -1,5 +1,6 @@
-//! `StreamEvents`: what happens to jobs of the caller, from the hub that feeds all streams. Best effort, as the binding has it: whoever needs every
-//! event reads `/ojs/v1/events`, where one can go on from the last that was seen.
+//! `StreamEvents`: what happens to jobs of the caller, from the hub that feeds all streams. Best
+//! effort, as the binding has it: whoever needs every event reads `/ojs/v1/events`, where one can
+//! go on from the last that was seen.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -14,7 +15,7 @@ use forgerun_engine::Error;
 use forgerun_wire::body::{self, violation};
 use forgerun_wire::grpc::{event, v1};
 use forgerun_wire::ojs::state::EVENT_NAMES;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use tonic::Status;
 
 use super::call::late;
@@ -145,7 +146,7 @@ impl MessageFeed for EventFeed {
                     line = subscription.next() => Some(line),
                 };
                 let error = match heard {
-                    Some(Some(line)) => match Box::pin(self.hear(&line)).await {
+                    Some(Some(line)) => match Box::pin(self.receive(&line)).await {
                         Ok(()) => continue,
                         Err(error) => error,
                     },
@@ -170,7 +171,7 @@ impl MessageFeed for EventFeed {
 
 impl EventFeed {
     /// Takes in what is wanted of an event.
-    async fn hear(&mut self, line: &EventLine) -> Result<(), ApiError> {
+    async fn receive(&mut self, line: &EventLine) -> Result<(), ApiError> {
         let Some((job, event)) = line.job.as_deref().zip(line.event.as_ref()) else { return Ok(()) };
         if !self.filter.takes(job) {
             return Ok(());
@@ -187,12 +188,11 @@ impl EventFeed {
         Ok(())
     }
 
-    /// Why nothing more comes.
     fn ended(&self) -> ApiError {
         if self.app.is_stopping() {
             return Error::Stopped.into();
         }
         let detail = "More happened than the stream took; open it again.";
-        Refused::new(Kind::RateLimited, detail).retry_after(STREAMS_FULL_AFTER_S).into()
+        RefusedRequest::new(Kind::RateLimited, detail).retry_after(STREAMS_FULL_AFTER_S).into()
     }
 }

@@ -6,9 +6,12 @@
 //!     └──────── as many as there is room for ◄─────────────────┘
 //! ```
 //!
-//! - Flow control is a count: what was claimed and not yet released, sent or not. A claim asks for no more than is left of `max_concurrent`.
-//! - A claim under way is not given up, or what it took would lie idle until its lease ends; when the stream ends, that goes back.
-//! - A client that disappears keeps what it was sent until the lease ends, since it may well be working; what was not sent goes back at once.
+//! - Flow control is a count: what was claimed and not yet released, sent or not. A claim asks for
+//!   no more than is left of `max_concurrent`.
+//! - A claim under way is not given up, or what it took would lie idle until its lease ends; when
+//!   the stream ends, that goes back.
+//! - A client that disappears keeps what it was sent until the lease ends, since it may well be
+//!   working; what was not sent goes back at once.
 //! - A paused queue gives nothing, and the stream waits.
 
 use std::collections::{HashMap, VecDeque};
@@ -35,18 +38,18 @@ use super::workers::handed_out;
 use crate::app::App;
 use crate::dialects::ojs::scope::Scope;
 use crate::dialects::ojs::taking::hand_back;
-use crate::dialects::ojs::work::HandedOut;
+use crate::dialects::ojs::work::AssignedJob;
 use crate::dialects::ojs::{refusals, work};
 use crate::edge::routing::Call;
 use crate::edge::sse::{self, StreamPermit};
 use crate::edge::{ApiError, Caller, auth};
-use crate::held_jobs::Released;
 use crate::limits::{
     KEY_FRESH, OJS_ENVELOPE_BYTES_MAX, STREAM_CLAIM_GRACE, STREAM_CLAIM_JOBS_MAX, STREAM_CLAIM_WAIT,
     STREAM_HOLDS_CHECKED_MAX, STREAM_LINGER_MAX, STREAM_LINGER_MIN,
 };
+use crate::streamed_jobs::ReleasedJobs;
 
-type Claiming = Pin<Box<dyn Future<Output = Result<Vec<HandedOut>, ApiError>> + Send>>;
+type Claiming = Pin<Box<dyn Future<Output = Result<Vec<AssignedJob>, ApiError>> + Send>>;
 
 /// A stream of jobs on its way.
 pub(super) struct JobFeed {
@@ -56,12 +59,12 @@ pub(super) struct JobFeed {
     owner: Owner,
     request: FetchRequest,
     /// Taken and not yet sent.
-    ready: VecDeque<HandedOut>,
+    ready: VecDeque<AssignedJob>,
     /// Taken and not yet released; what is ready included.
-    held: HashMap<JobId, StreamHold>,
+    held: HashMap<JobId, StreamLease>,
     /// How long jobs were held of late.
     mean_hold: Duration,
-    released: Arc<Released>,
+    released: Arc<ReleasedJobs>,
     claiming: Option<Claiming>,
     /// While little is free: whether more gets free within a moment.
     lingering: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
@@ -73,7 +76,7 @@ pub(super) struct JobFeed {
 }
 
 /// The worker's hold on a job.
-struct StreamHold {
+struct StreamLease {
     fence: u64,
     since: Time,
 }
@@ -117,9 +120,9 @@ fn check_after(app: &App, caller: &Caller) -> Duration {
 enum Woken {
     Stopping,
     Check,
-    Released,
+    ReleasedJobs,
     Lingered,
-    Claimed(Result<Vec<HandedOut>, ApiError>),
+    Claimed(Result<Vec<AssignedJob>, ApiError>),
 }
 
 impl MessageFeed for JobFeed {
@@ -132,13 +135,13 @@ impl MessageFeed for JobFeed {
     fn next(mut self) -> impl Future<Output = Option<(Result<v1::Job, Status>, JobFeed)>> + Send {
         async move {
             loop {
-                self.let_go();
+                self.note_released();
                 if let Some(handed) = self.ready.pop_front() {
                     return Some((Ok(handed_out(&handed)), self));
                 }
                 self.claim_if_there_is_room();
                 let error = match self.woken().await {
-                    Woken::Released | Woken::Lingered => continue,
+                    Woken::ReleasedJobs | Woken::Lingered => continue,
                     Woken::Claimed(Ok(jobs)) => {
                         self.take(jobs);
                         continue;
@@ -158,8 +161,7 @@ impl MessageFeed for JobFeed {
 }
 
 impl JobFeed {
-    /// Notes what was released.
-    fn let_go(&mut self) {
+    fn note_released(&mut self) {
         let released = self.released.take();
         if released.is_empty() {
             return;
@@ -179,8 +181,8 @@ impl JobFeed {
         self.request.count / 2
     }
 
-    /// Begins a claim, unless one is under way. When little is free and a moment has not passed, more may get free: many small claims
-    /// would cost more than the moment.
+    /// Begins a claim, unless one is under way. When little is free and a moment has not passed,
+    /// more may get free: many small claims would cost more than the moment.
     fn claim_if_there_is_room(&mut self) {
         let room = self.room();
         if room == 0 || self.claiming.is_some() {
@@ -215,11 +217,11 @@ impl JobFeed {
         }));
     }
 
-    fn take(&mut self, jobs: Vec<HandedOut>) {
+    fn take(&mut self, jobs: Vec<AssignedJob>) {
         let since = self.app.clock.now();
-        for HandedOut { job, .. } in &jobs {
-            self.held.insert(job.id, StreamHold { fence: job.fence, since });
-            self.app.held_jobs.watch(job.id, &self.released);
+        for AssignedJob { job, .. } in &jobs {
+            self.held.insert(job.id, StreamLease { fence: job.fence, since });
+            self.app.streamed_jobs.watch(job.id, &self.released);
         }
         self.ready.extend(jobs);
     }
@@ -248,18 +250,19 @@ impl JobFeed {
             _ = permit.keys.changed() => Woken::Check,
             () = check.as_mut() => Woken::Check,
             claimed = claimed => Woken::Claimed(claimed),
-            () = released.heard(worth.max(1)) => Woken::Released,
+            () = released.heard(worth.max(1)) => Woken::ReleasedJobs,
             () = lingered => Woken::Lingered,
         };
         match woken {
             Woken::Claimed(_) => self.claiming = None,
             Woken::Lingered => self.claim(),
-            Woken::Stopping | Woken::Check | Woken::Released => {}
+            Woken::Stopping | Woken::Check | Woken::ReleasedJobs => {}
         }
         woken
     }
 
-    /// Asks whether the key is still good. And if there is no room: whether jobs were released where nobody here heard of it.
+    /// Asks whether the key is still good. And if there is no room: whether jobs were released
+    /// where nobody here heard of it.
     async fn check(&mut self) -> Result<(), ApiError> {
         self.check = self.app.clock.sleep(check_after(&self.app, &self.caller));
         if !auth::is_good(&self.app, &self.caller).await {
@@ -274,7 +277,7 @@ impl JobFeed {
             let job = self.app.engine.store().job(id).await?;
             if !job.is_some_and(|job| job.state.is_active() && job.fence == fence) {
                 self.held.remove(&id);
-                self.app.held_jobs.forget([&id], &self.released);
+                self.app.streamed_jobs.forget([&id], &self.released);
             }
         }
         Ok(())
@@ -282,7 +285,7 @@ impl JobFeed {
 }
 
 /// Some of what is held, from behind `after` on and round again: by and by all of it.
-fn next_to_check(held: &HashMap<JobId, StreamHold>, after: Option<JobId>) -> Vec<(JobId, u64)> {
+fn next_to_check(held: &HashMap<JobId, StreamLease>, after: Option<JobId>) -> Vec<(JobId, u64)> {
     let mut held: Vec<(JobId, u64)> = held.iter().map(|(job, hold)| (*job, hold.fence)).collect();
     held.sort_unstable_by_key(|(job, _)| *job);
     let begin = held.partition_point(|(job, _)| after.is_some_and(|after| *job <= after));
@@ -293,19 +296,20 @@ fn next_to_check(held: &HashMap<JobId, StreamHold>, after: Option<JobId>) -> Vec
 
 impl Drop for JobFeed {
     fn drop(&mut self) {
-        // A claim that is being written cannot be called off. What it takes goes back too, or it would lie idle until its lease ends.
+        // A claim that is being written cannot be called off. What it takes goes back too, or it
+        // would lie idle until its lease ends.
         if let (Some(claiming), Ok(runtime)) = (self.claiming.take(), Handle::try_current()) {
             let app = self.app.clone();
             runtime.spawn(async move {
                 if let Ok(Ok(jobs)) = timeout(STREAM_CLAIM_GRACE, claiming).await {
-                    jobs.iter().for_each(|HandedOut { job, .. }| hand_back(&app, job.id, job.fence));
+                    jobs.iter().for_each(|AssignedJob { job, .. }| hand_back(&app, job.id, job.fence));
                 }
             });
         }
-        for HandedOut { job, .. } in &self.ready {
+        for AssignedJob { job, .. } in &self.ready {
             hand_back(&self.app, job.id, job.fence);
         }
-        self.app.held_jobs.forget(self.held.keys(), &self.released);
+        self.app.streamed_jobs.forget(self.held.keys(), &self.released);
     }
 }
 
@@ -316,8 +320,8 @@ mod tests {
     #[test]
     fn everything_that_is_held_is_checked_in_turn() {
         let ids = (1..=100_u128).map(|n| uuid(n).parse().unwrap());
-        let held: HashMap<JobId, StreamHold> =
-            ids.map(|id: JobId| (id, StreamHold { fence: 1, since: Time::ZERO })).collect();
+        let held: HashMap<JobId, StreamLease> =
+            ids.map(|id: JobId| (id, StreamLease { fence: 1, since: Time::ZERO })).collect();
         let (mut seen, mut after) = (std::collections::HashSet::new(), None);
         for _ in 0..4 {
             let some = next_to_check(&held, after);

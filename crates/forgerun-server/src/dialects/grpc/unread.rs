@@ -1,5 +1,6 @@
-//! Answers that a client has not read. HTTP/2 lets a client ask for much and take nothing of it: its window stays closed, and every answer waits
-//! in memory. What waits is charged to the client ([`crate::edge::byte_budget`]), and a connection on which an answer makes no progress is closed.
+//! Answers that a client has not read. HTTP/2 lets a client ask for much and take nothing of it:
+//! its window stays closed, and every answer waits in memory. What waits is charged to the client
+//! ([`crate::edge::byte_budget`]), and a connection on which an answer makes no progress is closed.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -34,8 +35,8 @@ impl UnreadAnswers {
         UnreadAnswers { budget, waiting: Mutex::default() }
     }
 
-    /// Charges an answer of so many bytes to its caller; further pieces are charged as they come. Small ones always
-    /// pass, so that a refusal can be sent.
+    /// Charges an answer of so many bytes to its caller; further pieces are charged as they come.
+    /// Small ones always pass, so that a refusal can be sent.
     pub(super) fn begin(
         self: &Arc<Self>,
         holder: ByteHolder,
@@ -94,7 +95,8 @@ impl Drop for UnreadPiece {
     }
 }
 
-/// What an answer is charged. It goes with the response, past what encodes the message, to the connection.
+/// What an answer is charged. It goes with the response, past what encodes the message, to the
+/// connection.
 #[derive(Clone)]
 pub(super) struct AnswerCharge(Arc<Mutex<Option<Charge>>>);
 

@@ -11,7 +11,7 @@ use prost::Message;
 use super::call::with_body;
 use crate::app::App;
 use crate::dialects::ojs::taking::hand_back;
-use crate::dialects::ojs::work::HandedOut;
+use crate::dialects::ojs::work::AssignedJob;
 use crate::dialects::ojs::{fleet, work};
 use crate::edge::ApiError;
 use crate::edge::routing::Call;
@@ -24,13 +24,14 @@ pub(super) async fn fetch(call: Call<'_>, message: v1::FetchRequest) -> Result<v
 }
 
 /// The jobs that a client gets with one message; the others go back.
-fn received(app: &App, jobs: &[HandedOut]) -> Vec<v1::Job> {
+fn received(app: &App, jobs: &[AssignedJob]) -> Vec<v1::Job> {
     let messages = within_one_message(jobs.iter().map(handed_out));
     jobs[messages.len()..].iter().for_each(|of| hand_back(app, of.job.id, of.job.fence));
     messages
 }
 
-/// The first of these jobs, as many as clients take with one message, at least one. Numbers have more bytes than in JSON.
+/// The first of these jobs, as many as clients take with one message, at least one. Numbers have
+/// more bytes than in JSON.
 pub(super) fn within_one_message(jobs: impl Iterator<Item = v1::Job>) -> Vec<v1::Job> {
     let (mut messages, mut n_bytes) = (Vec::new(), 0);
     for message in jobs {
@@ -44,7 +45,7 @@ pub(super) fn within_one_message(jobs: impl Iterator<Item = v1::Job>) -> Vec<v1:
 }
 
 /// A job that was just handed out, with the proof that its worker holds it.
-pub(super) fn handed_out(of: &HandedOut) -> v1::Job {
+pub(super) fn handed_out(of: &AssignedJob) -> v1::Job {
     job::message(&of.view(&lease_token(of.job.id, of.job.fence)))
 }
 
@@ -63,7 +64,7 @@ pub(super) async fn ack(call: Call<'_>, message: v1::AckRequest) -> Result<v1::A
 pub(super) async fn nack(call: Call<'_>, message: v1::NackRequest) -> Result<v1::NackResponse, ApiError> {
     let body = request::nack(&message, token(&call))?;
     let call = with_body(call, body, OJS_ENVELOPE_BYTES_MAX)?;
-    let job = work::refuse(&call, read_nack(&call.body, None)?).await?;
+    let job = work::end_attempt(&call, read_nack(&call.body, None)?).await?;
     let word = StateWord::of(&job);
     let next_attempt_at = job.available_at.filter(|_| word == StateWord::Retryable);
     Ok(v1::NackResponse {
@@ -78,13 +79,13 @@ pub(super) async fn heartbeat(
 ) -> Result<v1::HeartbeatResponse, ApiError> {
     let body = request::heartbeat(&message, token(&call));
     let call = with_body(call, body, OJS_ENVELOPE_BYTES_MAX)?;
-    let beaten = fleet::hear(&call, &read_heartbeat(&call.body)?).await?;
-    let directed = match beaten.told {
+    let answer = fleet::heartbeat_of(&call, &read_heartbeat(&call.body)?).await?;
+    let directed = match answer.told {
         WorkerState::Running => v1::WorkerState::Running,
         WorkerState::Quiet => v1::WorkerState::Quiet,
         WorkerState::Terminate => v1::WorkerState::Terminate,
     };
-    let new_deadline = match beaten.extended.first() {
+    let new_deadline = match answer.extended.first() {
         Some(job) => held_until(&call, *job).await?,
         None => None,
     };

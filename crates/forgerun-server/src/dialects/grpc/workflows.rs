@@ -1,4 +1,5 @@
-//! Workflows: begun, read, cancelled. Steps name those they wait for; OJS has no other form over gRPC.
+//! Workflows: begun, read, cancelled. Steps name those they wait for; OJS has no other form over
+//! gRPC.
 
 use forgerun_wire::grpc::{request, v1, workflow};
 

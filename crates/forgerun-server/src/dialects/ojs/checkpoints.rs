@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::checkpoint::Checkpoint;
-use forgerun_core::command::{CheckpointCommand, Held, Owned};
+use forgerun_core::command::{CheckpointCommand, HeldJob, Owned};
 use forgerun_core::limits::CHECKPOINT_BYTES_MAX;
 use forgerun_core::{Answer, Command};
 use forgerun_wire::ojs::kept::ObjectWriter;
-use forgerun_wire::ojs::members::{Members, Wrong};
-use forgerun_wire::ojs::worker::holder;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::ojs::members::{Members, ViolationList};
+use forgerun_wire::ojs::worker::lease_proof;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use serde::Serialize;
 use serde_json::json;
@@ -22,7 +22,8 @@ use super::{refusals, reply, results};
 use crate::edge::ApiError;
 use crate::edge::routing::{Call, Route};
 
-/// The routes of checkpoints. Those of `checkpoints` are what SDKs ask for; some put the prefix in front twice (D31).
+/// The routes of checkpoints. Those of `checkpoints` are what SDKs ask for; some put the prefix in
+/// front twice (D31).
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/jobs/{job_id}/checkpoint", "get_checkpoint", |call| Box::pin(get(call)))
         .access(CLIENT),
@@ -57,11 +58,11 @@ async fn owned(call: &Call<'_>) -> Result<Owned, ApiError> {
     Ok(Owned { job: job.id, client: scope.client })
 }
 
-/// The job with the proof that the caller holds it, if they give one: the token in the header, or in the body as in other calls of
-/// workers.
-fn held(call: &Call<'_>, owned: &Owned, in_body: Option<&str>) -> Held {
+/// The job with the proof that the caller holds it, if they give one: the token in the header, or
+/// in the body as in other calls of workers.
+fn held(call: &Call<'_>, owned: &Owned, in_body: Option<&str>) -> HeldJob {
     let token = results::lease_token(&call.exchange.headers).or(in_body);
-    Held { job: owned.job, holder: holder(Some(owned.job), token, None), client: owned.client }
+    HeldJob { job: owned.job, proof: lease_proof(Some(owned.job), token, None), client: owned.client }
 }
 
 /// A checkpoint, with what its worker said about it. What was saved is shown as it was written.
@@ -103,7 +104,7 @@ async fn known(call: &Call<'_>) -> Result<Option<Checkpoint>, ApiError> {
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     match known(&call).await? {
         Some(checkpoint) => Ok(shown(&checkpoint)),
-        None => Err(Refused::new(Kind::JobNotFound, "The job has no checkpoint.")
+        None => Err(RefusedRequest::new(Kind::JobNotFound, "The job has no checkpoint.")
             .fact("resource_type", "checkpoint")
             .into()),
     }
@@ -132,7 +133,6 @@ async fn save(call: Call<'_>) -> Result<Response, ApiError> {
 const NOTES: [&str; 2] = ["step_index", "metadata"];
 
 struct SaveRequest {
-    /// What to save.
     state: Vec<u8>,
     /// What to keep with it.
     notes: Vec<u8>,
@@ -142,9 +142,9 @@ struct SaveRequest {
 
 fn read(body: &[u8]) -> Result<SaveRequest, ApiError> {
     let members = Members::of_body(body)?;
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     let token = members.get("lease_token");
-    let token = wrong.typed(Kind::MalformedRequest, "lease_token", token, "a string");
+    let token = violations.typed(Kind::MalformedRequest, "lease_token", token, "a string");
     // A worker may save that there is nothing: null is a state like any other.
     let state = members.0.iter().find(|(name, _)| name == "state").map(|(_, value)| value.get());
     let mut notes = ObjectWriter::default();
@@ -155,14 +155,14 @@ fn read(body: &[u8]) -> Result<SaveRequest, ApiError> {
     }
     let notes = if notes.is_empty() { Vec::new() } else { notes.finish() };
     match state {
-        None => wrong.add(Kind::MalformedRequest, "state", "is required", "required"),
+        None => violations.add(Kind::MalformedRequest, "state", "is required", "required"),
         Some(state) if state.len() + notes.len() > CHECKPOINT_BYTES_MAX => {
             let detail = format!("and metadata must have at most {} KB", CHECKPOINT_BYTES_MAX / 1024);
-            wrong.add(Kind::JobPayloadTooLarge, "state", detail, "maxLength");
+            violations.add(Kind::JobPayloadTooLarge, "state", detail, "maxLength");
         }
         Some(_) => {}
     }
-    Ok(SaveRequest { state: wrong.settle(state)?.as_bytes().to_vec(), notes, token })
+    Ok(SaveRequest { state: violations.settle(state)?.as_bytes().to_vec(), notes, token })
 }
 
 /// Deletes it. One that is not there is deleted already.

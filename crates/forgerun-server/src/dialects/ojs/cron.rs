@@ -23,10 +23,11 @@ use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, respond};
 use crate::limits::{OJS_ENVELOPE_BYTES_MAX, PAGE_MAX};
 use crate::schedules;
-use crate::submission::{Sent, Violations};
+use crate::submission::{SubmissionContext, Violations};
 use crate::traces::RequestSubject;
 
-/// The routes of cron jobs. Those with a verb behind the name are ours: OJS can only switch them off and on.
+/// The routes of cron jobs. Those with a verb behind the name are ours: OJS can only switch them
+/// off and on.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/cron", "list_crons", |call| Box::pin(list(call))).access(CLIENT),
     Route::post("/ojs/v1/cron", "register_cron", |call| Box::pin(register(call)))
@@ -68,8 +69,8 @@ pub(in crate::dialects) async fn put(call: &Call<'_>) -> Result<(Schedule, bool)
     let request = read_cron(&call.body, rules)?;
     let head = call.head(owner.client, None);
     let submission = from_envelope(app, &owner, request.template, head)?;
-    let sent = Sent { key: None, bytes: 0, private: PrivateTargets::Deny };
-    let checked = submission.check(app, &TERMS, sent, Violations::default()).await?;
+    let context = SubmissionContext { key: None, bytes: 0, private: PrivateTargets::Deny };
+    let checked = submission.check(app, &TERMS, context, Violations::default()).await?;
     schedules::put(app, ScheduleId { owner, name: request.name }, request.terms, checked, request.options)
         .await
 }
@@ -86,7 +87,8 @@ async fn register(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// Cron jobs of an owner, by name, and how many there are in all. Only those that are asked for are kept in memory.
+/// Cron jobs of an owner, by name, and how many there are in all. Only those that are asked for are
+/// kept in memory.
 pub(in crate::dialects) async fn page(
     app: &App,
     owner: &Owner,
@@ -156,7 +158,7 @@ struct TriggeredView<'a> {
 async fn trigger(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, id) = (call.app, named(&call, &Scope::of(&call)?)?);
     let (job, existing) = schedules::trigger(app, &id).await?;
-    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    call.exchange.set_subject(RequestSubject::job(&job, !existing));
     let found = app.engine.store().inputs(vec![job.id]).await?;
     let input = found.into_iter().next().map(|(_, input)| input).unwrap_or_default();
     let status = if existing { StatusCode::OK } else { StatusCode::CREATED };

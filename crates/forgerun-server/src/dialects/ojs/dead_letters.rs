@@ -11,7 +11,7 @@ use forgerun_core::id::JobId;
 use forgerun_core::job::{Input, Job, Name};
 use forgerun_wire::ojs::job::JobView;
 use forgerun_wire::ojs::server::Pagination;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use serde::Serialize;
 use serde_json::json;
@@ -84,7 +84,8 @@ pub(in crate::dialects) async fn read_page(
     Ok(DeadLetters { jobs, total: n_all as u64, total_is_minimum, has_more })
 }
 
-/// The oldest dead letters of the caller behind `after`, at most `n` of them. Those of other tenants are passed over, up to a bound.
+/// The oldest dead letters of the caller behind `after`, at most `n` of them. Those of other
+/// tenants are passed over, up to a bound.
 pub(super) async fn oldest(
     app: &App,
     scope: &Scope,
@@ -151,7 +152,7 @@ async fn found(call: &Call<'_>, scope: &Scope) -> Result<Arc<Job>, ApiError> {
         return Ok(job);
     }
     let detail = "The job is no dead letter.";
-    Err(Refused::new(Kind::JobNotFound, detail).fact("resource_type", "dead_letter").blank().into())
+    Err(RefusedRequest::new(Kind::JobNotFound, detail).fact("resource_type", "dead_letter").blank().into())
 }
 
 /// Opens the job anew, with a full budget and no errors.
@@ -160,7 +161,7 @@ pub(in crate::dialects) async fn reopen(call: &Call<'_>) -> Result<Job, ApiError
     let job = found(call, &scope).await?;
     let retried = app.engine.revive(Owned { job: job.id, client: scope.client }).await;
     let (job, _) = retried.map_err(|error| refusals::of_engine(app, error))?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     Ok(job)
 }
 

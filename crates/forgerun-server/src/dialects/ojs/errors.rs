@@ -93,7 +93,8 @@ fn shown(call: &Call<'_>, title: &str, codes: &[Value], json: Value) -> Response
     response
 }
 
-/// Nothing in it comes from a request, so there is nothing to escape but our own words, which have no markup.
+/// Nothing in it comes from a request, so there is nothing to escape but our own words, which have
+/// no markup.
 fn html_page(title: &str, codes: &[Value]) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut page = format!(

@@ -20,7 +20,6 @@ use crate::edge::sse::{self, EventWording, ResumePoint, StreamScope};
 use crate::edge::{ApiError, accept};
 use crate::limits::{JOURNAL_ROWS_MAX, OJS_EVENT_PAGES_MAX};
 
-/// The routes of events.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/events", "events", |call| Box::pin(page(call)))
         .access(CLIENT)
@@ -36,7 +35,6 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(Answers::Any),
 ];
 
-/// Which events are wanted.
 struct Wanted {
     types: Vec<String>,
     queues: Vec<String>,
@@ -71,13 +69,15 @@ impl Wanted {
     }
 }
 
-/// Whether there may be events of this name. One that no event has asks for nothing, and nobody means that.
+/// Whether there may be events of this name. One that no event has asks for nothing, and nobody
+/// means that.
 pub(in crate::dialects) fn is_event_name(name: &str) -> bool {
     EVENT_NAMES.contains(&name) || name.starts_with("x_")
 }
 
-/// `GET events`: what happened to jobs of the caller. `after` is the id of the last event that was seen, or the cursor of the
-/// page before. A page may be short while it looks; only `has_more: false` means the end.
+/// `GET events`: what happened to jobs of the caller. `after` is the id of the last event that was
+/// seen, or the cursor of the page before. A page may be short while it looks; only `has_more:
+/// false` means the end.
 async fn page(call: Call<'_>) -> Result<Response, ApiError> {
     if accept::wants_stream(&call.exchange.headers) {
         return channel(call).await;
@@ -178,7 +178,8 @@ async fn of_job(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&json!({"events": told, "cursor": cursor, "has_more": false})))
 }
 
-/// `GET events/stream?channel=job:ID`, `workflow:ID`, `queue:NAME`, or all jobs of the caller: always a stream.
+/// `GET events/stream?channel=job:ID`, `workflow:ID`, `queue:NAME`, or all jobs of the caller:
+/// always a stream.
 async fn channel(call: Call<'_>) -> Result<Response, ApiError> {
     let scope = Scope::of(&call)?;
     let query = QueryString::of(&call.exchange.uri, &["channel", "types", "queues"])?;

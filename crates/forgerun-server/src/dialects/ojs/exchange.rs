@@ -1,13 +1,15 @@
-//! `workers/exchange`: the worker's round trip. Ends of many jobs come in and new jobs go out, in one request.
+//! `workers/exchange`: the worker's round trip. Ends of many jobs come in and new jobs go out, in
+//! one request.
 //!
-//! The rules are those of ack, nack, heartbeat and fetch: each entry becomes the command that such a call would send. All of them are queued
-//! together with the claim, so that they share a transaction.
+//! The rules are those of ack, nack, heartbeat and fetch: each entry becomes the command that such
+//! a call would send. All of them are queued together with the claim, so that they share a
+//! transaction.
 
 use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::response::Response;
-use forgerun_core::command::{Content, Extend, Held, Holder, Note, Succeed};
+use forgerun_core::command::{Content, Extend, HeldJob, LeaseProof, Note, Succeed};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
 use forgerun_core::state::State;
@@ -16,14 +18,14 @@ use forgerun_core::{Answer, Command, Refusal};
 use forgerun_engine::Error;
 use forgerun_wire::ojs::exchange::{AttemptEnd, DoneEntry, ExchangeRequest, read_exchange};
 use forgerun_wire::ojs::job::JobView;
-use forgerun_wire::ojs::worker::{Claimed, FetchRequest, HeartbeatRequest, Nack, lease_token, state_word};
+use forgerun_wire::ojs::worker::{FetchRequest, HeartbeatRequest, HeldJobRef, Nack, lease_token, state_word};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::fleet::{self, BeatAnswer};
+use super::fleet::{self, HeartbeatResult};
 use super::scope::Scope;
-use super::work::{HandedOut, command_of, conclude, fetch_jobs, held, kept, of_worker};
+use super::work::{AssignedJob, command_of, conclude, fetch_jobs, held, kept, of_worker};
 use super::{refusals, reply};
 use crate::app::App;
 use crate::edge::ApiError;
@@ -64,7 +66,7 @@ async fn exchange(call: Call<'_>) -> Result<Response, ApiError> {
     let notes: Vec<Command> = progress
         .into_iter()
         .map(|entry| {
-            let held = Held { job: entry.job, holder: entry.holder, client: scope.client };
+            let held = HeldJob { job: entry.job, proof: entry.proof, client: scope.client };
             let note = Some(Note::Progress { percent: entry.percent, message: None });
             Command::Extend(Extend { held, lease: None, note })
         })
@@ -72,12 +74,12 @@ async fn exchange(call: Call<'_>) -> Result<Response, ApiError> {
     let settling = settle_all(&call, &scope, done);
     let beating = async {
         // Sent behind the ends: a job that has just ended is not extended.
-        let beaten = match &beat {
-            Some(beat) => Some(fleet::hear(&call, beat).await?),
+        let answer = match &beat {
+            Some(beat) => Some(fleet::heartbeat_of(&call, beat).await?),
             None => None,
         };
         app.engine.run_each(notes).await;
-        Ok::<_, ApiError>(beaten)
+        Ok::<_, ApiError>(answer)
     };
     let at_once = async {
         match &fetch {
@@ -89,16 +91,17 @@ async fn exchange(call: Call<'_>) -> Result<Response, ApiError> {
         }
     };
     // Polled in this order, so that the commands are queued in this order.
-    let (results, beaten, fetched) = tokio::join!(settling, beating, at_once);
-    let (beaten, fetched) = match (beaten, fetched) {
-        (Ok(beaten), Ok(fetched)) => (beaten, fetched),
-        // The ends are durable, and the worker must learn that: only a request that ended nothing is refused.
+    let (results, answer, fetched) = tokio::join!(settling, beating, at_once);
+    let (answer, fetched) = match (answer, fetched) {
+        (Ok(answer), Ok(fetched)) => (answer, fetched),
+        // The ends are durable, and the worker must learn that: only a request that ended nothing
+        // is refused.
         (Err(error), _) | (_, Err(error)) if results.is_empty() => return Err(error),
-        (beaten, fetched) => (beaten.unwrap_or_default(), fetched.unwrap_or_default()),
+        (answer, fetched) => (answer.unwrap_or_default(), fetched.unwrap_or_default()),
     };
     let all_settled = results.iter().all(|entry| entry.status == 200);
     let may_wait =
-        all_settled && fetched.is_empty() && directive(app, beaten.as_ref()) != Some(WorkerState::Terminate);
+        all_settled && fetched.is_empty() && directive(app, answer.as_ref()) != Some(WorkerState::Terminate);
     let jobs = match &fetch {
         Some(fetch) if may_wait && !fetch.wait.is_zero() => {
             fetch_jobs(&call, fetch, FETCH_BYTES_MAX).await.or_else(|error| match results.is_empty() {
@@ -108,13 +111,13 @@ async fn exchange(call: Call<'_>) -> Result<Response, ApiError> {
         }
         _ => fetched,
     };
-    Ok(reply(app, results, beat.as_ref(), beaten, &jobs))
+    Ok(reply(app, results, beat.as_ref(), answer, &jobs))
 }
 
 /// What the worker shall do, as far as this request knows.
-fn directive(app: &App, beaten: Option<&BeatAnswer>) -> Option<WorkerState> {
-    match beaten {
-        Some(beaten) => Some(beaten.told),
+fn directive(app: &App, answer: Option<&HeartbeatResult>) -> Option<WorkerState> {
+    match answer {
+        Some(answer) => Some(answer.told),
         None => app.is_stopping().then_some(WorkerState::Quiet),
     }
 }
@@ -123,13 +126,13 @@ fn reply(
     app: &App,
     results: Vec<SettledEntryView>,
     beat: Option<&HeartbeatRequest>,
-    beaten: Option<BeatAnswer>,
-    jobs: &[HandedOut],
+    answer: Option<HeartbeatResult>,
+    jobs: &[AssignedJob],
 ) -> Response {
     let ids = |ids: &[JobId]| -> Vec<String> { ids.iter().map(JobId::to_string).collect() };
-    let directive = directive(app, beaten.as_ref()).map(state_word);
-    let (extended, cancelled) = match &beaten {
-        Some(beaten) => (&beaten.extended[..], &beaten.canceled[..]),
+    let directive = directive(app, answer.as_ref()).map(state_word);
+    let (extended, cancelled) = match &answer {
+        Some(answer) => (&answer.extended[..], &answer.canceled[..]),
         None => (&[][..], &[][..]),
     };
     let listed = beat.into_iter().flat_map(|beat| &beat.jobs).map(|(job, _)| *job);
@@ -149,7 +152,7 @@ fn reply(
 /// An entry whose command has been sent.
 struct SentEntry {
     job_id: String,
-    held: Held,
+    held: HeldJob,
     /// The result, if the attempt succeeded; `None` if it did not.
     success: Option<Option<Box<RawValue>>>,
 }
@@ -181,10 +184,15 @@ async fn settle_all(call: &Call<'_>, scope: &Scope, done: Vec<DoneEntry>) -> Vec
     views.into_iter().filter_map(|view| view.or_else(|| settled.next())).collect()
 }
 
-type Prepared = (Held, Option<Option<Box<RawValue>>>, Command);
+type Prepared = (HeldJob, Option<Option<Box<RawValue>>>, Command);
 
 /// The command of an entry. A large result is stored first, as for an ack.
-async fn prepare(app: &App, scope: &Scope, claimed: Claimed, end: AttemptEnd) -> Result<Prepared, ApiError> {
+async fn prepare(
+    app: &App,
+    scope: &Scope,
+    claimed: HeldJobRef,
+    end: AttemptEnd,
+) -> Result<Prepared, ApiError> {
     let held = held(app, scope, claimed).await?;
     match end {
         AttemptEnd::Ack(result) => {
@@ -224,15 +232,15 @@ async fn settled_view(call: &Call<'_>, entry: SentEntry, answer: Result<Answer, 
     }
 }
 
-/// Whether an entry says again how its lease ended: the answer to the first one may have been lost. That the job ended by this lease was
-/// checked with the token.
+/// Whether an entry says again how its lease ended: the answer to the first one may have been lost.
+/// That the job ended by this lease was checked with the token.
 async fn is_repetition(
     app: &App,
-    held: &Held,
+    held: &HeldJob,
     state: State,
     success: Option<&Option<Box<RawValue>>>,
 ) -> bool {
-    if !matches!(held.holder, Holder::Token(_)) {
+    if !matches!(held.proof, LeaseProof::Token(_)) {
         return false;
     }
     match (state, success) {

@@ -3,7 +3,7 @@
 use axum::response::Response;
 use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Beat, Beaten, Extend, Held, WorkerCommand};
+use forgerun_core::command::{Extend, Heartbeat, HeartbeatAnswer, HeldJob, WorkerCommand};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Name;
 use forgerun_core::record::Stored as _;
@@ -11,7 +11,7 @@ use forgerun_core::worker::{self, Worker, WorkerId, WorkerState};
 use forgerun_core::{Answer, Refusal};
 use forgerun_wire::ojs::server::Pagination;
 use forgerun_wire::ojs::worker::{HeartbeatRequest, read_heartbeat, state_word};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use serde_json::{Value, json};
 
@@ -48,76 +48,77 @@ pub(super) const ROUTES: &[Route] = &[
 ];
 
 /// A sign of life. It also says what the worker holds; what it does not hold is passed over.
-pub(in crate::dialects) async fn hear(
+pub(in crate::dialects) async fn heartbeat_of(
     call: &Call<'_>,
     request: &HeartbeatRequest,
-) -> Result<BeatAnswer, ApiError> {
+) -> Result<HeartbeatResult, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
-    let mut beaten = match scope.client {
+    let mut answer = match scope.client {
         Some(_) => beat(app, &scope, request).await?,
         None => beat_of_operator(app, request).await,
     };
-    if app.is_stopping() && beaten.told == WorkerState::Running {
-        beaten.told = WorkerState::Quiet;
+    if app.is_stopping() && answer.told == WorkerState::Running {
+        answer.told = WorkerState::Quiet;
     }
     if app.config.ojs.test_hooks {
-        beaten.told = hooked(app, &beaten.extended).await?.unwrap_or(beaten.told);
+        answer.told = hooked(app, &answer.extended).await?.unwrap_or(answer.told);
     }
-    Ok(beaten)
+    Ok(answer)
 }
 
 async fn heartbeat(call: Call<'_>) -> Result<Response, ApiError> {
     let request = read_heartbeat(&call.body)?;
-    let beaten = hear(&call, &request).await?;
+    let answer = heartbeat_of(&call, &request).await?;
     let ids = |ids: &[JobId]| -> Vec<String> { ids.iter().map(JobId::to_string).collect() };
     Ok(reply::ok(&json!({
         "acknowledged": true,
         "worker_id": request.worker.as_str(),
-        "state": state_word(beaten.told),
-        "directive": state_word(beaten.told),
-        "jobs_extended": ids(&beaten.extended),
-        "cancelled_jobs": ids(&beaten.canceled),
+        "state": state_word(answer.told),
+        "directive": state_word(answer.told),
+        "jobs_extended": ids(&answer.extended),
+        "cancelled_jobs": ids(&answer.canceled),
         "exchange": true,
         "server_time": time::millis(call.app.clock.now()),
     })))
 }
 
 /// What a worker hears after its sign of life.
-pub(in crate::dialects) struct BeatAnswer {
+pub(in crate::dialects) struct HeartbeatResult {
     pub(in crate::dialects) told: WorkerState,
     pub(in crate::dialects) extended: Vec<JobId>,
     pub(super) canceled: Vec<JobId>,
 }
 
-async fn beat(app: &App, scope: &Scope, request: &HeartbeatRequest) -> Result<BeatAnswer, ApiError> {
+async fn beat(app: &App, scope: &Scope, request: &HeartbeatRequest) -> Result<HeartbeatResult, ApiError> {
     let mut jobs = Vec::with_capacity(request.jobs.len());
-    for (job, holder) in &request.jobs {
+    for (job, proof) in &request.jobs {
         if scope.check_tenant(app, *job).await.is_ok() {
-            jobs.push((*job, holder.clone()));
+            jobs.push((*job, proof.clone()));
         }
     }
-    let beat = Beat {
+    let beat = Heartbeat {
         worker: WorkerId { owner: scope.owner()?, name: request.worker.clone() },
         state: Some(request.state),
         facts: request.facts.clone(),
         jobs,
         lease: request.lease,
     };
-    let answer = app.engine.run(Command::Worker(WorkerCommand::Beat(beat))).await;
+    let answer = app.engine.run(Command::Worker(WorkerCommand::Heartbeat(beat))).await;
     match answer.map_err(|error| refusals::of_engine(app, error))? {
-        Answer::Beat(beaten) => {
-            let Beaten { worker, extended, canceled } = *beaten;
-            Ok(BeatAnswer { told: worker.directive, extended, canceled })
+        Answer::Heartbeat(answer) => {
+            let HeartbeatAnswer { worker, extended, canceled } = *answer;
+            Ok(HeartbeatResult { told: worker.directive, extended, canceled })
         }
         answer => unreachable!("a heartbeat was answered with {answer:?}"),
     }
 }
 
-/// The operator's worker belongs to nobody, so nobody keeps a record of it; its jobs are extended all the same.
-async fn beat_of_operator(app: &App, request: &HeartbeatRequest) -> BeatAnswer {
-    let mut told = BeatAnswer { told: WorkerState::Running, extended: Vec::new(), canceled: Vec::new() };
-    for (job, holder) in &request.jobs {
-        let held = Held { job: *job, holder: holder.clone(), client: None };
+/// The operator's worker belongs to nobody, so nobody keeps a record of it; its jobs are extended
+/// all the same.
+async fn beat_of_operator(app: &App, request: &HeartbeatRequest) -> HeartbeatResult {
+    let mut told = HeartbeatResult { told: WorkerState::Running, extended: Vec::new(), canceled: Vec::new() };
+    for (job, proof) in &request.jobs {
+        let held = HeldJob { job: *job, proof: proof.clone(), client: None };
         match app.engine.act(Command::Extend(Extend { held, lease: request.lease, note: None })).await {
             Ok(_) => told.extended.push(*job),
             Err(forgerun_engine::Error::Refused(Refusal::AlreadyCanceled)) => told.canceled.push(*job),
@@ -210,7 +211,7 @@ fn named(call: &Call<'_>) -> Result<WorkerId, ApiError> {
 fn not_found(call: &Call<'_>) -> ApiError {
     let id = call.text("worker_id");
     let shown: String = id.chars().filter(|c| !c.is_control()).take(64).collect();
-    Refused::new(Kind::WorkerNotFound, "There is no such worker.")
+    RefusedRequest::new(Kind::WorkerNotFound, "There is no such worker.")
         .fact("resource_type", "worker")
         .fact("resource_id", shown)
         .into()

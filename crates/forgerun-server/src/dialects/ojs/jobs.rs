@@ -10,7 +10,7 @@ use forgerun_core::command::{Cancel, Content, Owned};
 use forgerun_core::job::{Input, Job, is_json};
 use forgerun_core::state::State;
 use forgerun_wire::ojs::job::{BothView, JobView, ParentResults};
-use forgerun_wire::ojs::members::{Members, Wrong};
+use forgerun_wire::ojs::members::{Members, ViolationList};
 use forgerun_wire::ojs::state::StateWord;
 use forgerun_wire::time;
 use serde_json::value::RawValue;
@@ -78,7 +78,6 @@ impl Shown {
         Ok(shown)
     }
 
-    /// How it is shown.
     pub(in crate::dialects) fn view(&self) -> JobView<'_> {
         JobView {
             result: self.result.as_deref(),
@@ -99,7 +98,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange) = (call.app, call.exchange);
     let scope = Scope::of(&call)?;
     let mut job = scope.job(app, call.job()).await?;
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     if wait_for_end(app, &job, exchange.prefer).await? {
         job = scope.job(app, call.job()).await?;
     }
@@ -138,7 +137,7 @@ pub(in crate::dialects) async fn cancel_job(
     };
     let cancelled = app.engine.act(Command::Cancel(cancel)).await;
     let (job, changed) = cancelled.map_err(|error| refusals::of_engine(app, error))?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     if !changed {
         return Err(refusals::ended(StateWord::of(&job).as_str()));
     }
@@ -157,10 +156,10 @@ pub(super) fn reason(call: &Call<'_>) -> Result<Option<String>, ApiError> {
         return Ok(None);
     }
     let members = Members::of_body(&call.body)?;
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     let kind = forgerun_core::catalog::Kind::MalformedRequest;
-    let reason: Option<String> = wrong.typed(kind, "reason", members.get("reason"), "a string");
-    Ok(wrong.settle(Some(reason))?.filter(|reason| !reason.trim().is_empty()))
+    let reason: Option<String> = violations.typed(kind, "reason", members.get("reason"), "a string");
+    Ok(violations.settle(Some(reason))?.filter(|reason| !reason.trim().is_empty()))
 }
 
 /// Lets the job go that the request is about.
@@ -177,7 +176,7 @@ pub(in crate::dialects) async fn activate_job(call: &Call<'_>) -> Result<Changed
         }
         Err(error) => return Err(refusals::of_engine(app, error)),
     };
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     if !changed {
         return Err(refusals::wrong_state(StateWord::of(&job).as_str()));
     }

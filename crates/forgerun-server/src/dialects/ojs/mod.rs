@@ -1,4 +1,5 @@
-//! The Open Job Spec dialect, `/ojs/v1`: jobs for workers outside, and the protocol that these workers speak.
+//! The Open Job Spec dialect, `/ojs/v1`: jobs for workers outside, and the protocol that these
+//! workers speak.
 //!
 //! | file | routes |
 //! |---|---|
@@ -21,9 +22,11 @@
 //! | `server.rs` | `/ojs/manifest`, `health`, what is not supported, the hooks of the suite |
 //! | `errors.rs` | `/ojs/errors/{code}`: a page for each code |
 //!
-//! Where a file is open to its neighbours, what a request does is apart from how it is answered over HTTP: gRPC asks for the same.
+//! Where a file is open to its neighbours, what a request does is apart from how it is answered
+//! over HTTP: gRPC asks for the same.
 //!
-//! A worker is handed jobs of its own client only, and of the tenant it names (C-97). The operator may work for any client.
+//! A worker is handed jobs of its own client only, and of the tenant it names (C-97). The operator
+//! may work for any client.
 
 mod checkpoints;
 pub(in crate::dialects) mod cron;
@@ -52,13 +55,12 @@ use axum::http::HeaderMap;
 use axum::response::Response;
 use forgerun_core::job::Dialect;
 use forgerun_wire::ojs::MEDIA_TYPE;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use crate::app::App;
 use crate::edge::Exchange;
 use crate::edge::routing::{Api, Route};
 
-/// The dialect.
 pub struct Ojs;
 
 impl Api for Ojs {
@@ -100,7 +102,7 @@ impl Api for Ojs {
         false
     }
 
-    fn refusal(&self, app: &App, exchange: &Exchange, refused: &Refused) -> Response {
+    fn refusal(&self, app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
         refusals::response(app, exchange, refused)
     }
 

@@ -1,4 +1,5 @@
-//! What a client can see and do about all its jobs at once: figures over all queues, and trying dead letters again.
+//! What a client can see and do about all its jobs at once: figures over all queues, and trying
+//! dead letters again.
 
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
@@ -9,7 +10,7 @@ use forgerun_core::record::Stored as _;
 use forgerun_core::rows::{Activity, Counts, Minute};
 use forgerun_core::worker::{self, Worker};
 use forgerun_wire::body::quoted;
-use forgerun_wire::ojs::members::{Members, Wrong};
+use forgerun_wire::ojs::members::{Members, ViolationList};
 use serde_json::json;
 
 use super::dead_letters::oldest;
@@ -89,35 +90,35 @@ const MEMBERS: [&str; 2] = ["filter", "confirm"];
 const FILTERS: [&str; 2] = ["state", "queue"];
 
 /// Refuses members that are not known: a filter that is passed over chooses all jobs.
-fn refuse_strangers(members: &Members<'_>, at: &str, known: &[&str], wrong: &mut Wrong) {
+fn refuse_strangers(members: &Members<'_>, at: &str, known: &[&str], violations: &mut ViolationList) {
     for (name, _) in members.0.iter().filter(|(name, _)| !known.contains(&name.as_ref())) {
         let detail = format!("is not known here; there are {}", known.join(" and "));
-        wrong.add(Kind::MalformedRequest, &format!("{at}{}", quoted(name)), detail, "unknown");
+        violations.add(Kind::MalformedRequest, &format!("{at}{}", quoted(name)), detail, "unknown");
     }
 }
 
 fn read_retry(body: &[u8]) -> Result<BulkRetry, ApiError> {
     let kind = Kind::MalformedRequest;
     let members = Members::of_body(body)?;
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     if members.get("confirm").is_none_or(|confirm| confirm.get() != "true") {
-        wrong.add(kind, "confirm", "must be true: this tries many jobs again", "required");
+        violations.add(kind, "confirm", "must be true: this tries many jobs again", "required");
     }
     let filter = members.get("filter").map(|value| {
         Members::of_value(value).unwrap_or_else(|| {
-            wrong.add_value(kind, "filter", value, "must be an object", "type");
+            violations.add_value(kind, "filter", value, "must be an object", "type");
             Members::default()
         })
     });
     let filter = filter.unwrap_or_default();
-    refuse_strangers(&members, "", &MEMBERS, &mut wrong);
-    refuse_strangers(&filter, "filter.", &FILTERS, &mut wrong);
-    if wrong.is_empty() && FILTERS.iter().all(|name| filter.get(name).is_none()) {
+    refuse_strangers(&members, "", &MEMBERS, &mut violations);
+    refuse_strangers(&filter, "filter.", &FILTERS, &mut violations);
+    if violations.is_empty() && FILTERS.iter().all(|name| filter.get(name).is_none()) {
         let detail = "must say which jobs: their state (discarded), their queue, or both";
-        wrong.add(kind, "filter", detail, "required");
+        violations.add(kind, "filter", detail, "required");
     }
     if let Some(state) = filter.get("state").filter(|state| state.get() != "\"discarded\"") {
-        wrong.add_value(
+        violations.add_value(
             kind,
             "filter.state",
             state,
@@ -125,15 +126,16 @@ fn read_retry(body: &[u8]) -> Result<BulkRetry, ApiError> {
             "enum",
         );
     }
-    let queue: Option<String> = wrong.typed(kind, "filter.queue", filter.get("queue"), "a string");
+    let queue: Option<String> = violations.typed(kind, "filter.queue", filter.get("queue"), "a string");
     let queue = queue.map(|name| Name::queue(&name)).transpose().unwrap_or_else(|_| {
-        wrong.add(kind, "filter.queue", "is no queue name", "pattern");
+        violations.add(kind, "filter.queue", "is no queue name", "pattern");
         None
     });
-    Ok(wrong.settle(Some(BulkRetry { queue }))?)
+    Ok(violations.settle(Some(BulkRetry { queue }))?)
 }
 
-/// Tries dead letters of the caller again, the oldest first. One that somebody else deals with meanwhile is left to them.
+/// Tries dead letters of the caller again, the oldest first. One that somebody else deals with
+/// meanwhile is left to them.
 async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     let asked = read_retry(&call.body)?;
     let (app, scope) = (call.app, Scope::of(&call)?);

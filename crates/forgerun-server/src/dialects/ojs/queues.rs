@@ -12,9 +12,9 @@ use forgerun_core::state::Facet;
 #[cfg(feature = "grpc")]
 use forgerun_core::time::Time;
 use forgerun_core::{Answer, Command};
-use forgerun_wire::ojs::members::{Members, Wrong};
+use forgerun_wire::ojs::members::{Members, ViolationList};
 use forgerun_wire::ojs::server::{Pagination, QueueNumbers, QueueView};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use serde_json::{Value, json};
 
@@ -27,7 +27,6 @@ use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, queue_name};
 use crate::limits::PAGE_MAX;
 
-/// The routes of queues.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/queues", "queues", |call| Box::pin(list(call))).access(CLIENT),
     Route::get("/ojs/v1/admin/queues", "queues", |call| Box::pin(list(call))).access(CLIENT),
@@ -209,7 +208,8 @@ async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
     set_paused(call, false).await
 }
 
-/// Stops or resumes handing out. The operator's word concerns all queues of the name, and no client can lift it.
+/// Stops or resumes handing out. The operator's word concerns all queues of the name, and no client
+/// can lift it.
 pub(in crate::dialects) async fn put_paused(
     call: &Call<'_>,
     name: Name,
@@ -260,16 +260,16 @@ async fn bound(call: Call<'_>) -> Result<Response, ApiError> {
 fn bounds(body: &[u8]) -> Result<QueueChange, ApiError> {
     let kind = Kind::MalformedRequest;
     let members = Members::of_body(body)?;
-    let mut wrong = Wrong::default();
+    let mut violations = ViolationList::default();
     let mut change = QueueChange::default();
     if let Some(value) = members.get("backpressure") {
         let inner = Members::of_value(value).unwrap_or_else(|| {
-            wrong.add_value(kind, "backpressure", value, "must be an object", "type");
+            violations.add_value(kind, "backpressure", value, "must be an object", "type");
             Members::default()
         });
         if let Some(strategy) = inner.get("strategy").filter(|strategy| strategy.get() != "\"reject\"") {
             let detail = "must be reject; block and drop_oldest are not supported";
-            wrong.add_value(
+            violations.add_value(
                 Kind::UnsupportedFeature,
                 "backpressure.strategy",
                 strategy,
@@ -277,17 +277,22 @@ fn bounds(body: &[u8]) -> Result<QueueChange, ApiError> {
                 "unsupported",
             );
         }
-        change.waiting_max = number(&inner, "max_depth", "backpressure.max_depth", &mut wrong);
+        change.waiting_max = number(&inner, "max_depth", "backpressure.max_depth", &mut violations);
     }
-    change.active_max = number(&members, "max_active", "max_active", &mut wrong);
+    change.active_max = number(&members, "max_active", "max_active", &mut violations);
     if change == QueueChange::default() {
-        wrong.add(kind, "backpressure", "or max_active must be given", "required");
+        violations.add(kind, "backpressure", "or max_active must be given", "required");
     }
-    Ok(wrong.settle(Some(change))?)
+    Ok(violations.settle(Some(change))?)
 }
 
 /// A bound above zero; null lifts it.
-fn number(members: &Members<'_>, name: &str, path: &str, wrong: &mut Wrong) -> Option<Option<u64>> {
+fn number(
+    members: &Members<'_>,
+    name: &str,
+    path: &str,
+    violations: &mut ViolationList,
+) -> Option<Option<u64>> {
     if !members.has(name) {
         return None;
     }
@@ -295,7 +300,7 @@ fn number(members: &Members<'_>, name: &str, path: &str, wrong: &mut Wrong) -> O
     let number: Option<u64> = serde_json::from_str(value.get()).ok().filter(|number| *number > 0);
     if number.is_none() {
         let detail = "must be an integer of at least 1, or null";
-        wrong.add_value(Kind::MalformedRequest, path, value, detail, "minimum");
+        violations.add_value(Kind::MalformedRequest, path, value, detail, "minimum");
     }
     Some(number)
 }
@@ -306,7 +311,7 @@ async fn tenant_stats(call: Call<'_>) -> Result<Response, ApiError> {
     let tenant = call.text("tenant").into_owned();
     let owner = Owner { tenant: Name::new(&tenant).filter(|_| !tenant.contains('/')), ..scope.owner()? };
     if owner.tenant.is_none() {
-        return Err(Refused::new(Kind::JobNotFound, "There is no such tenant.")
+        return Err(RefusedRequest::new(Kind::JobNotFound, "There is no such tenant.")
             .fact("resource_type", "tenant")
             .into());
     }
@@ -326,7 +331,8 @@ async fn tenant_stats(call: Call<'_>) -> Result<Response, ApiError> {
     })))
 }
 
-/// A limit that jobs share by name. One that no job was handed out by is not known yet, and not in use.
+/// A limit that jobs share by name. One that no job was handed out by is not known yet, and not in
+/// use.
 async fn limit(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, owner) = (call.app, Scope::of(&call)?.owner()?);
     let key = call.text("key").into_owned();

@@ -7,7 +7,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::state::State;
 use forgerun_engine::Error;
 use forgerun_wire::ojs::error::{self, ErrorContext};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use serde_json::Value;
 
 use crate::app::App;
@@ -17,8 +17,9 @@ const QUEUE_DEPTH: HeaderName = HeaderName::from_static("x-ojs-queue-depth");
 const QUEUE_BOUND: HeaderName = HeaderName::from_static("x-ojs-queue-bound");
 const QUEUE_PRESSURE: HeaderName = HeaderName::from_static("x-ojs-queue-pressure");
 
-/// The answer to a request that is refused: OJS's object, or a problem for whoever asks for one by name.
-pub(super) fn response(app: &App, exchange: &Exchange, refused: &Refused) -> Response {
+/// The answer to a request that is refused: OJS's object, or a problem for whoever asks for one by
+/// name.
+pub(super) fn response(app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
     if accept::names(&exchange.headers, "application/problem+json")
         || accept::names(&exchange.headers, "application/problem+xml")
     {
@@ -39,7 +40,7 @@ pub(super) fn response(app: &App, exchange: &Exchange, refused: &Refused) -> Res
 }
 
 /// The object of a refusal that is part of an answer.
-pub(super) fn object(app: &App, exchange: &Exchange, refused: &Refused) -> Value {
+pub(super) fn object(app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Value {
     let instance = format!("urn:uuid:{}", exchange.request_id());
     let status = error::status(refused.kind, app.config.ojs.strict_catalog);
     let context =
@@ -48,7 +49,7 @@ pub(super) fn object(app: &App, exchange: &Exchange, refused: &Refused) -> Value
 }
 
 /// The details that OJS's documents name.
-pub(in crate::dialects) fn detailed(refused: &Refused) -> Refused {
+pub(in crate::dialects) fn detailed(refused: &RefusedRequest) -> RefusedRequest {
     let mut refused = refused.clone();
     match refused.kind {
         Kind::JobNotFound | Kind::Expired => {
@@ -69,7 +70,7 @@ pub(in crate::dialects) fn detailed(refused: &Refused) -> Refused {
 /// What the engine refuses, in OJS's words.
 pub(in crate::dialects) fn of_engine(app: &App, error: Error) -> ApiError {
     let Error::Refused(refusal) = &error else { return error.into() };
-    let refused = |kind: Kind, detail: &str| Refused::new(kind, detail);
+    let refused = |kind: Kind, detail: &str| RefusedRequest::new(kind, detail);
     match refusal {
         Refusal::Foreign if app.config.auth.hide_foreign => Error::Refused(Refusal::NotFound).into(),
         Refusal::Foreign | Refusal::NotFound => error.into(),
@@ -93,13 +94,15 @@ pub(in crate::dialects) fn of_engine(app: &App, error: Error) -> ApiError {
 /// The job is in a state in which this cannot be done to it.
 pub(super) fn wrong_state(state: &str) -> ApiError {
     let detail = format!("The job is {state}, and this cannot be done to it now.");
-    Refused::new(Kind::IllegalTransition, detail).fact("current_state", state).into()
+    RefusedRequest::new(Kind::IllegalTransition, detail).fact("current_state", state).into()
 }
 
 /// The job has ended, so this cannot be done to it (C-22).
 pub(super) fn ended(state: &str) -> ApiError {
     let kind = if state == "cancelled" { Kind::AlreadyCancelled } else { Kind::IllegalTransition };
-    Refused::new(kind, format!("The job has ended and is {state}.")).fact("current_state", state).into()
+    RefusedRequest::new(kind, format!("The job has ended and is {state}."))
+        .fact("current_state", state)
+        .into()
 }
 
 /// OJS's word for a state whose facets are not known.

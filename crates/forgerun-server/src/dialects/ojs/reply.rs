@@ -15,7 +15,6 @@ pub(super) const OJS_VERSION: HeaderName = HeaderName::from_static("ojs-version"
 
 const OJS: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
 
-/// A body of OJS.
 pub(super) fn json(status: StatusCode, view: &impl Serialize) -> Response {
     respond::with_type(status, OJS, respond::written(view))
 }
@@ -25,8 +24,8 @@ pub(super) fn ok(view: &impl Serialize) -> Response {
     json(StatusCode::OK, view)
 }
 
-/// Adds what every answer carries, and says the type of the body as the client wants to read it: some SDKs look for the
-/// word `application/json` in it.
+/// Adds what every answer carries, and says the type of the body as the client wants to read it:
+/// some SDKs look for the word `application/json` in it.
 pub(super) fn add_headers(exchange: &Exchange, headers: &mut HeaderMap) {
     headers.insert(OJS_VERSION, HeaderValue::from_static(VERSION));
     headers.insert(REQUEST_ID, exchange.shown_request_id());

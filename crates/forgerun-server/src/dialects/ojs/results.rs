@@ -9,11 +9,11 @@ use axum::http::{HeaderMap, HeaderName};
 use axum::response::Response;
 use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Held, Output, Upload};
+use forgerun_core::command::{HeldJob, Output, Upload};
 use forgerun_core::job::is_media_type;
-use forgerun_engine::{Intake, KeepError};
-use forgerun_wire::ojs::worker::holder;
-use forgerun_wire::problem::Refused;
+use forgerun_engine::{Intake, IntakeError};
+use forgerun_wire::ojs::worker::lease_proof;
+use forgerun_wire::problem::RefusedRequest;
 use http_body_util::BodyExt;
 use serde_json::json;
 
@@ -27,7 +27,6 @@ use crate::limits::UPLOAD_TIMEOUT;
 
 const LEASE_TOKEN: HeaderName = HeaderName::from_static("lease-token");
 
-/// The routes of results.
 pub(super) const ROUTES: &[Route] = &[
     Route::streaming(Verb::Put, "/ojs/v1/jobs/{job_id}/result", "upload", UPLOAD_TIMEOUT, |call, body| {
         Box::pin(put(call, body))
@@ -42,16 +41,19 @@ pub(super) const ROUTES: &[Route] = &[
 /// Pieces of a body may come this far apart.
 const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Takes a result in as it comes. Whether the worker holds the job is asked before the first byte, and again with the last.
+/// Takes a result in as it comes. Whether the worker holds the job is asked before the first byte,
+/// and again with the last.
 async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
     let (app, scope) = (call.app, Scope::of(&call)?);
     let job = scope.job(app, call.job()).await?;
     let token = token(&call.exchange.headers)?;
-    let held = Held { job: job.id, holder: holder(Some(job.id), Some(token), None), client: scope.client };
+    let held =
+        HeldJob { job: job.id, proof: lease_proof(Some(job.id), Some(token), None), client: scope.client };
     still_held(&job, &held, app)?;
     let place = app.uploads.take(job.id, job.head.client)?;
     let upload = intake(app, &call.exchange.headers)?;
-    // A task of its own, which ends by itself when its client is gone: what came in is then deleted.
+    // A task of its own, which ends by itself when its client is gone: what came in is then
+    // deleted.
     let receiving = tokio::spawn(async move { (receive(upload, body, &place).await, place) });
     let (received, _place) = receiving.await.map_err(|error| ApiError::internal(Kind::Internal, error))?;
     let output = Arc::new(received?);
@@ -69,7 +71,7 @@ async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
 /// The token of the lease, without which nothing is taken in.
 fn token(headers: &HeaderMap) -> Result<&str, ApiError> {
     lease_token(headers).ok_or_else(|| {
-        Refused::new(
+        RefusedRequest::new(
             Kind::MalformedRequest,
             "The Lease-Token header is needed: the lease_token of the fetched job.",
         )
@@ -86,27 +88,30 @@ pub(super) fn lease_token(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// Refuses early what would be refused at the end, so that nobody sends gigabytes for nothing.
-fn still_held(job: &forgerun_core::job::Job, held: &Held, app: &App) -> Result<(), ApiError> {
-    use forgerun_core::command::Holder;
+fn still_held(job: &forgerun_core::job::Job, held: &HeldJob, app: &App) -> Result<(), ApiError> {
+    use forgerun_core::command::LeaseProof;
     let refuse = |refusal| Err(refusals::of_engine(app, forgerun_engine::Error::Refused(refusal)));
-    match &held.holder {
+    match &held.proof {
         _ if job.state.is_final() => refuse(forgerun_core::Refusal::AlreadyCompleted(job.state)),
-        Holder::Token(fence) if job.state.is_active() && *fence == job.fence => Ok(()),
-        Holder::Token(_) | Holder::Worker(_) | Holder::Anyone => refuse(forgerun_core::Refusal::LeaseLost),
+        LeaseProof::Token(fence) if job.state.is_active() && *fence == job.fence => Ok(()),
+        LeaseProof::Token(_) | LeaseProof::Worker(_) | LeaseProof::Anyone => {
+            refuse(forgerun_core::Refusal::LeaseLost)
+        }
     }
 }
 
-/// Where the bytes of an upload go. Refuses a malformed `Content-Type`, because browsers guess what it means.
+/// Where the bytes of an upload go. Refuses a malformed `Content-Type`, because browsers guess what
+/// it means.
 fn intake(app: &App, headers: &HeaderMap) -> Result<Intake, ApiError> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
     let media_type = text(CONTENT_TYPE).unwrap_or("application/octet-stream");
     if !is_media_type(media_type) {
         let detail = "The Content-Type is not a media type, such as text/plain; charset=utf-8.";
-        let refused = Refused::new(Kind::MalformedRequest, detail).fact("field", "Content-Type");
+        let refused = RefusedRequest::new(Kind::MalformedRequest, detail).fact("field", "Content-Type");
         return Err(refused.fact("constraint", "format").into());
     }
     let file_name = text(CONTENT_DISPOSITION).and_then(disposition::file_name);
-    Ok(app.engine.keep(media_type, file_name))
+    Ok(app.engine.begin_result(media_type, file_name))
 }
 
 /// Takes a body in; what came of one that breaks off is deleted.
@@ -140,14 +145,14 @@ async fn write_all(intake: &mut Intake, mut body: Body, place: &UploadPlace) -> 
     }
 }
 
-pub(super) fn of_intake(error: KeepError) -> ApiError {
+pub(super) fn of_intake(error: IntakeError) -> ApiError {
     match error {
-        KeepError::TooLarge { max } => {
+        IntakeError::TooLarge { max } => {
             let detail = format!("The result is larger than {max} bytes.");
-            Refused::new(Kind::BodyTooLarge, detail).fact("limit_bytes", max).into()
+            RefusedRequest::new(Kind::BodyTooLarge, detail).fact("limit_bytes", max).into()
         }
-        KeepError::Broken => ApiError::internal(Kind::StorageError, error),
-        KeepError::Store(error) => error.into(),
+        IntakeError::Broken => ApiError::internal(Kind::StorageError, error),
+        IntakeError::Store(error) => error.into(),
     }
 }
 

@@ -1,4 +1,5 @@
-//! `schemas`: by address as SDKs have them, and by type and version as the published cases do (D30).
+//! `schemas`: by address as SDKs have them, and by type and version as the published cases do
+//! (D30).
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -18,7 +19,6 @@ use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, Route};
 use crate::schemas;
 
-/// The routes of schemas.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/schemas", "list_schemas", |call| Box::pin(list(call))).access(CLIENT),
     Route::get("/ojs/v1/admin/schemas", "list_schemas", |call| Box::pin(list(call))).access(CLIENT),

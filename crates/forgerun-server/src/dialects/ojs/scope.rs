@@ -1,4 +1,5 @@
-//! Who asks: a client or the operator, for which tenant, by an SDK or not; and which jobs they may see.
+//! Who asks: a client or the operator, for which tenant, by an SDK or not; and which jobs they may
+//! see.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::{Job, Name};
 use forgerun_core::queue::Owner;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use super::refusals;
 use super::reply::OJS_VERSION;
@@ -22,7 +23,6 @@ const TENANT: HeaderName = HeaderName::from_static("x-ojs-tenant");
 /// Bytes of a tenant's name: it is part of every key of its queues.
 const TENANT_BYTES_MAX: usize = 128;
 
-/// For clients.
 pub(in crate::dialects) const CLIENT: RouteAccess = RouteAccess::Own(client);
 
 /// For clients, and for the operator on behalf of any of them.
@@ -54,7 +54,7 @@ fn understood(headers: &HeaderMap) -> Result<(), ApiError> {
         return Ok(());
     }
     let detail = "The OJS-Version of the request is not supported; this server speaks 1.x.";
-    Err(Refused::new(Kind::UnsupportedFeature, detail).fact("supported", "1.0").into())
+    Err(RefusedRequest::new(Kind::UnsupportedFeature, detail).fact("supported", "1.0").into())
 }
 
 /// On whose behalf something is asked.
@@ -119,6 +119,6 @@ fn tenant(headers: &HeaderMap) -> Result<Option<Name>, ApiError> {
     let detail = "The X-OJS-Tenant header must have 1 to 128 letters, digits, dots, hyphens and underscores.";
     match name {
         Some(name) => Ok(Some(name)),
-        None => Err(Refused::new(Kind::MalformedRequest, detail).fact("field", "X-OJS-Tenant").into()),
+        None => Err(RefusedRequest::new(Kind::MalformedRequest, detail).fact("field", "X-OJS-Tenant").into()),
     }
 }

@@ -14,7 +14,7 @@ use forgerun_core::limits::WEBHOOKS_MAX;
 use forgerun_core::queue::{QueueId, QueueSettings};
 use forgerun_core::schedule::Schedule;
 use forgerun_wire::ojs::server::{HealthStatus, ServerFacts, health, manifest};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use serde_json::{Value, json};
 
 use super::scope::{CLIENT, Scope};
@@ -42,10 +42,11 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/ws", "unsupported", |call| Box::pin(unsupported(call))).access(CLIENT),
 ];
 
-/// The answer to a request for something that OJS knows and this server does not do: pools of workers, WebSockets.
+/// The answer to a request for something that OJS knows and this server does not do: pools of
+/// workers, WebSockets.
 async fn unsupported(_: Call<'_>) -> Result<Response, ApiError> {
     let detail = "This server does not do that; the manifest says what it does.";
-    Err(Refused::new(Kind::UnsupportedFeature, detail).into())
+    Err(RefusedRequest::new(Kind::UnsupportedFeature, detail).into())
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -99,8 +100,8 @@ async fn tell_health(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// Wipes what the caller has: its jobs, and what it set and registered. For the published suite alone, and only where the
-/// operator asked for it, on loopback.
+/// Wipes what the caller has: its jobs, and what it set and registered. For the published suite
+/// alone, and only where the operator asked for it, on loopback.
 async fn reset(call: Call<'_>) -> Result<Response, ApiError> {
     let app = call.app;
     if !app.config.ojs.test_hooks || call.exchange.check_local(app).is_err() {

@@ -10,14 +10,15 @@ use forgerun_wire::body;
 use forgerun_wire::ojs::envelope::JobEnvelope;
 use forgerun_wire::ojs::state::StateWord;
 use forgerun_wire::ojs::unique::{Dimensions, OnConflict, Uniqueness};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use crate::app::App;
 use crate::edge::ApiError;
 use crate::limits::OJS_ENVELOPE_BYTES_MAX;
 use crate::submission::{Submission, SubmissionTerms};
 
-/// OJS's words for what submissions of all dialects are held to. The envelope as a whole has its own bound (C-101).
+/// OJS's words for what submissions of all dialects are held to. The envelope as a whole has its
+/// own bound (C-101).
 pub(crate) const TERMS: SubmissionTerms = SubmissionTerms {
     queue: "options/queue",
     callback: "callback",
@@ -31,7 +32,8 @@ pub(crate) const TERMS: SubmissionTerms = SubmissionTerms {
     refused: |kind, violations| body::refused(kind, violations, &[]),
 };
 
-/// The submission of an envelope for `owner`. `head` says what the road knows of the job beside its envelope.
+/// The submission of an envelope for `owner`. `head` says what the road knows of the job beside its
+/// envelope.
 pub(crate) fn from_envelope(
     app: &App,
     owner: &Owner,
@@ -85,10 +87,11 @@ pub(crate) fn from_envelope(
     Ok(Submission { id: envelope.id, queue: None, head, input: Arc::new(input) })
 }
 
-/// Arguments that JSON allows and no number can hold, `1e999`, are like nothing else: nobody could say whether a job is unique.
+/// Arguments that JSON allows and no number can hold, `1e999`, are like nothing else: nobody could
+/// say whether a job is unique.
 fn incomparable() -> ApiError {
     let detail = "`args` and `meta` of a unique job must have numbers that can be compared.";
-    Refused::new(Kind::InvalidArgs, detail).fact("field", "args").fact("constraint", "range").into()
+    RefusedRequest::new(Kind::InvalidArgs, detail).fact("field", "args").fact("constraint", "range").into()
 }
 
 /// Where the other job must stand to count.

@@ -1,4 +1,5 @@
-//! Submitting: one job, a batch of which all or none are taken, or bulk of which each is taken for itself.
+//! Submitting: one job, a batch of which all or none are taken, or bulk of which each is taken for
+//! itself.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use forgerun_wire::ojs::batch::{read_batch, read_bulk};
 use forgerun_wire::ojs::envelope::{self, JobEnvelope, Rules};
 use forgerun_wire::ojs::job::JobView;
 use forgerun_wire::ojs::state::StateWord;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -32,10 +33,9 @@ use crate::edge::prefer::APPLIED;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, respond};
 use crate::limits::{OJS_BATCH_BYTES_MAX, OJS_ENVELOPE_BYTES_MAX};
-use crate::submission::{self, Key, Sent, Violations};
+use crate::submission::{self, Key, SubmissionContext, Violations};
 use crate::traces::RequestSubject;
 
-/// The routes of submissions.
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/jobs", "submit", |call| Box::pin(one(call)))
         .access(CLIENT)
@@ -92,14 +92,13 @@ impl<'a> Submitter<'a> {
         Ok(accepted::header_key(&self.call.exchange.headers)?.or(of_body))
     }
 
-    /// Submits, all or none.
     async fn submit(
         &self,
         envelopes: Vec<JobEnvelope>,
         key: Option<&str>,
     ) -> Result<Vec<SubmittedJob>, ApiError> {
         let app = self.call.app;
-        let sent = Sent { key, bytes: 0, private: PrivateTargets::Deny };
+        let context = SubmissionContext { key, bytes: 0, private: PrivateTargets::Deny };
         let mut checked = Vec::with_capacity(envelopes.len());
         let (mut uniques, mut made) = (Vec::new(), Vec::with_capacity(envelopes.len()));
         for envelope in envelopes {
@@ -107,7 +106,7 @@ impl<'a> Submitter<'a> {
             let submission = from_envelope(app, &self.owner, envelope, head)?;
             uniques.extend(submission.head.unique.as_ref().map(|unique| unique.key));
             made.push((submission.head.created_at, submission.input.clone()));
-            checked.push(submission.check(app, &TERMS, sent, Violations::default()).await?);
+            checked.push(submission.check(app, &TERMS, context, Violations::default()).await?);
         }
         let key = match key {
             Some(key) => {
@@ -130,7 +129,8 @@ impl<'a> Submitter<'a> {
         }
         let mut taken = Vec::with_capacity(jobs.len());
         for ((job, id), (created_at, input)) in jobs.into_iter().zip(ids).zip(made) {
-            // One of several may have met a job that was there, or another of them: it is not the one that was sent.
+            // One of several may have met a job that was there, or another of them: it is not the
+            // one that was sent.
             let met = existing && (job.id != id || job.head.created_at != created_at);
             let input = if met { Arc::new(self.input_of(&job).await?) } else { input };
             taken.push(SubmittedJob { job, input, existing: met });
@@ -144,8 +144,8 @@ impl<'a> Submitter<'a> {
     }
 
     /// Says which job is in the way; of a job of others, nothing but that its id is taken.
-    async fn duplicate(&self, existing: JobId, uniques: &[[u8; 32]]) -> Result<Refused, ApiError> {
-        let mut refused = Refused::new(Kind::Duplicate, "There is such a job already.")
+    async fn duplicate(&self, existing: JobId, uniques: &[[u8; 32]]) -> Result<RefusedRequest, ApiError> {
+        let mut refused = RefusedRequest::new(Kind::Duplicate, "There is such a job already.")
             .fact("existing_job_id", existing.to_string());
         let found = self.call.app.engine.store().job(existing).await?;
         if let Some(job) = found.filter(|job| job.head.client == self.owner.client) {
@@ -158,7 +158,8 @@ impl<'a> Submitter<'a> {
         Ok(refused)
     }
 
-    /// Whether it must be said which job is meant. Where each of many is sent for itself, the caller says so.
+    /// Whether it must be said which job is meant. Where each of many is sent for itself, the
+    /// caller says so.
     fn is_list(&self, ids: &[JobId]) -> bool {
         self.operation == BATCH || ids.len() > 1
     }
@@ -180,14 +181,15 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// Takes the job whose envelope is the body. And how often such jobs may start, where the envelope says.
+/// Takes the job whose envelope is the body. And how often such jobs may start, where the envelope
+/// says.
 pub(in crate::dialects) async fn take_one(call: &Call<'_>) -> Result<(SubmittedJob, Option<Rate>), ApiError> {
     let submitter = Submitter::of(call, ONE)?;
     let envelope = envelope::read(&call.body, submitter.rules())?;
     let rate = envelope.limit.as_ref().and_then(|limit| limit.rate);
     let mut taken = submitter.submit(vec![envelope], submitter.key(None)?).await?;
     let taken = taken.pop().expect("a submission of one job is answered with one");
-    call.exchange.is_about(RequestSubject::job(&taken.job, !taken.existing));
+    call.exchange.set_subject(RequestSubject::job(&taken.job, !taken.existing));
     Ok((taken, rate))
 }
 
@@ -265,7 +267,8 @@ async fn bulk(call: Call<'_>) -> Result<Response, ApiError> {
             // All or none, and another is refused.
             Ok(_) if request.atomic => BulkItem { index, status: "skipped", job: None, error: None },
             Ok(envelope) => {
-                // Each has a key of its own, so that a repetition meets what was taken the first time.
+                // Each has a key of its own, so that a repetition meets what was taken the first
+                // time.
                 let key = key.map(|key| format!("{key}#{index}"));
                 match submitter.submit(vec![envelope], key.as_deref()).await {
                     Ok(taken) => accepted(index, &taken[0]),
@@ -294,7 +297,7 @@ fn accepted(index: usize, taken: &SubmittedJob) -> BulkItem {
     BulkItem { index, status, job, error: None }
 }
 
-fn declined(call: &Call<'_>, index: usize, refused: &Refused) -> BulkItem {
+fn declined(call: &Call<'_>, index: usize, refused: &RefusedRequest) -> BulkItem {
     let error = refusals::object(call.app, call.exchange, refused)["error"].take();
     BulkItem { index, status: "failed", job: None, error: Some(error) }
 }

@@ -1,4 +1,5 @@
-//! `webhooks/subscriptions`: webhooks in the words of OJS. They are the same webhooks as under `/v1`, with OJS events as bodies.
+//! `webhooks/subscriptions`: webhooks in the words of OJS. They are the same webhooks as under
+//! `/v1`, with OJS events as bodies.
 
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
@@ -24,7 +25,6 @@ use crate::edge::{ApiError, respond};
 use crate::limits::WEBHOOK_SECRET_OVERLAP;
 use crate::webhooks::standard::WebhookSecret;
 
-/// The routes of subscriptions.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/webhooks/subscriptions", "list_webhooks", |call| Box::pin(list(call))).access(CLIENT),
     Route::post("/ojs/v1/webhooks/subscriptions", "register_webhook", |call| Box::pin(create(call)))
@@ -58,7 +58,8 @@ fn client(call: &Call<'_>) -> Result<ClientId, ApiError> {
     Ok(Scope::of(call)?.owner()?.client)
 }
 
-/// The subscription of the path, if it is there and the caller's. An id that is none is an id of nothing (C-52).
+/// The subscription of the path, if it is there and the caller's. An id that is none is an id of
+/// nothing (C-52).
 async fn owned(call: &Call<'_>) -> Result<Webhook, ApiError> {
     let refused = |refusal| refusals::of_engine(call.app, forgerun_engine::Error::Refused(refusal));
     let id = call.id::<WebhookId>("webhook_id").ok_or_else(|| refused(Refusal::WebhookNotFound))?;
@@ -168,7 +169,8 @@ async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&json!({"deleted": true, "id": owned.webhook.to_string()})))
 }
 
-/// Sends a test. How it went is seen in the deliveries of the webhook: nobody waits for a receiver here.
+/// Sends a test. How it went is seen in the deliveries of the webhook: nobody waits for a receiver
+/// here.
 async fn test(call: Call<'_>) -> Result<Response, ApiError> {
     let command = Command::Webhook(WebhookCommand::Test(asked(&call).await?));
     let answer = call.app.engine.run(command).await.map_err(|error| refusals::of_engine(call.app, error))?;

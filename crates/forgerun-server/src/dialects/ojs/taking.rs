@@ -1,25 +1,27 @@
-//! Jobs between their claim and the answer to their worker. A request can end in between, by a deadline or because its client is gone; what was
-//! taken for it then goes back at once and not when its lease ends.
+//! Jobs between their claim and the answer to their worker. A request can end in between, by a
+//! deadline or because its client is gone; what was taken for it then goes back at once and not
+//! when its lease ends.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use forgerun_core::Command;
-use forgerun_core::command::{Claim, Held, Holder};
+use forgerun_core::command::{Claim, HeldJob, LeaseProof};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
 use forgerun_engine::Error;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::work::HandedOut;
+use super::work::AssignedJob;
 use crate::app::App;
 use crate::limits::STREAM_CLAIM_GRACE;
 
 type ClaimResult = Result<Vec<Job>, Error>;
 
-/// A claim under way. One that is dropped is waited for in the background, for a moment, since what is being written cannot be called off.
+/// A claim under way. One that is dropped is waited for in the background, for a moment, since what
+/// is being written cannot be called off.
 pub(super) struct FetchClaim {
     app: Arc<App>,
     /// `None` once it is done.
@@ -59,15 +61,16 @@ impl Drop for FetchClaim {
     }
 }
 
-/// Jobs that were taken for a worker, in the order in which it gets them. When this is dropped, they go back.
-pub(super) struct TakenJobs {
+/// Jobs that were taken for a worker, in the order in which it gets them. When this is dropped,
+/// they go back.
+pub(super) struct HandBackGuard {
     app: Arc<App>,
     jobs: Vec<(JobId, u64)>,
 }
 
-impl TakenJobs {
-    pub(super) fn new(app: &App) -> TakenJobs {
-        TakenJobs { app: app.shared(), jobs: Vec::new() }
+impl HandBackGuard {
+    pub(super) fn new(app: &App) -> HandBackGuard {
+        HandBackGuard { app: app.shared(), jobs: Vec::new() }
     }
 
     pub(super) fn add(&mut self, jobs: &[Job]) {
@@ -75,12 +78,12 @@ impl TakenJobs {
     }
 
     /// These stay with their worker.
-    pub(super) fn keep(mut self, handed_out: &[HandedOut]) {
+    pub(super) fn confirm(mut self, handed_out: &[AssignedJob]) {
         self.jobs.retain(|(id, _)| handed_out.iter().all(|of| of.job.id != *id));
     }
 }
 
-impl Drop for TakenJobs {
+impl Drop for HandBackGuard {
     fn drop(&mut self) {
         self.jobs.iter().for_each(|(job, fence)| hand_back(&self.app, *job, *fence));
     }
@@ -88,5 +91,5 @@ impl Drop for TakenJobs {
 
 /// Puts a job that its worker never got back to where it was. It does not count as an attempt.
 pub(in crate::dialects) fn hand_back(app: &App, job: JobId, fence: u64) {
-    app.engine.see_to(Command::HandBack(Held { job, holder: Holder::Token(fence), client: None }));
+    app.engine.enqueue(Command::HandBack(HeldJob { job, proof: LeaseProof::Token(fence), client: None }));
 }

@@ -7,7 +7,7 @@ use axum::http::HeaderName;
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Claim, Conclude, Extend, Fail, Held, Holder, Note, Output, Snooze, Succeed, WorkError, WorkerKind,
+    Claim, Conclude, Extend, Fail, HeldJob, LeaseProof, Note, Output, Snooze, Succeed, WorkError, WorkerKind,
 };
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Input, Job, Lane, Name};
@@ -18,7 +18,7 @@ use forgerun_store::Fault;
 use forgerun_wire::ojs::job::{JobView, ParentResults, attempts, completed_at, retry_delay_ms};
 use forgerun_wire::ojs::state::StateWord;
 use forgerun_wire::ojs::worker::{
-    AckRequest, Claimed, FetchRequest, Nack, NackRequest, item_ends, lease_token, read_ack, read_fetch,
+    AckRequest, FetchRequest, HeldJobRef, Nack, NackRequest, item_ends, lease_token, read_ack, read_fetch,
     read_nack, read_progress,
 };
 use forgerun_wire::time;
@@ -29,7 +29,7 @@ use tokio::time::timeout;
 use super::jobs::{Shown, progress_view};
 use super::results::of_intake;
 use super::scope::{CLIENT_OR_OPERATOR, Scope};
-use super::taking::{FetchClaim, TakenJobs};
+use super::taking::{FetchClaim, HandBackGuard};
 use super::{refusals, reply};
 use crate::app::App;
 use crate::edge::ApiError;
@@ -76,14 +76,15 @@ pub(super) const fn of_worker(
 /// What a worker is called that does not say.
 const NOBODY: &str = "anonymous";
 
-/// Takes jobs for a worker, each with what it works on: as many as were asked for, or fewer if they have more bytes than that together.
+/// Takes jobs for a worker, each with what it works on: as many as were asked for, or fewer if they
+/// have more bytes than that together.
 pub(in crate::dialects) async fn fetch_jobs(
     call: &Call<'_>,
     request: &FetchRequest,
     bytes_max: usize,
-) -> Result<Vec<HandedOut>, ApiError> {
+) -> Result<Vec<AssignedJob>, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
-    let mut taken = TakenJobs::new(app);
+    let mut taken = HandBackGuard::new(app);
     let jobs = match scope.client.or(request.client) {
         Some(client) => {
             if request.client.is_some_and(|named| named != client) {
@@ -100,19 +101,20 @@ pub(in crate::dialects) async fn fetch_jobs(
         None => fetch_for_all(app, &scope, request, &mut taken).await?,
     };
     if let Some(first) = jobs.first() {
-        call.exchange.is_about(RequestSubject::job(first, false));
+        call.exchange.set_subject(RequestSubject::job(first, false));
     }
     let handed_out = handed_out_within(app, jobs, bytes_max).await?;
-    taken.keep(&handed_out);
+    taken.confirm(&handed_out);
     Ok(handed_out)
 }
 
-/// The first of these jobs, each with what its worker needs, until they have so many bytes; at least one.
+/// The first of these jobs, each with what its worker needs, until they have so many bytes; at
+/// least one.
 async fn handed_out_within(
     app: &App,
     mut jobs: Vec<Job>,
     bytes_max: usize,
-) -> Result<Vec<HandedOut>, ApiError> {
+) -> Result<Vec<AssignedJob>, ApiError> {
     let (mut found, mut n_bytes) = (Vec::with_capacity(jobs.len()), 0);
     while !jobs.is_empty() {
         let rest = jobs.split_off(jobs.len().min(FETCH_READ_JOBS));
@@ -129,13 +131,13 @@ async fn handed_out_within(
 }
 
 /// A job that was handed out, and what its worker needs.
-pub(in crate::dialects) struct HandedOut {
+pub(in crate::dialects) struct AssignedJob {
     pub(in crate::dialects) job: Job,
     pub(in crate::dialects) input: Input,
     pub(in crate::dialects) parents: Option<ParentResults>,
 }
 
-impl HandedOut {
+impl AssignedJob {
     /// Bytes of what its worker gets of clients and of other jobs.
     fn n_bytes(&self) -> usize {
         let of_parent = |result: &Option<Box<RawValue>>| result.as_ref().map_or(0, |text| text.get().len());
@@ -154,15 +156,16 @@ impl HandedOut {
 }
 
 /// Jobs, each with what it works on, and what the steps left that it waited for.
-pub(in crate::dialects) async fn handed_out(app: &App, jobs: Vec<Job>) -> Result<Vec<HandedOut>, ApiError> {
+pub(in crate::dialects) async fn handed_out(app: &App, jobs: Vec<Job>) -> Result<Vec<AssignedJob>, ApiError> {
     let jobs = with_readable_inputs(app, jobs).await?;
     let parents = parents_of(app, &jobs.iter().map(|(job, _)| job).collect::<Vec<_>>()).await?;
     let jobs = jobs.into_iter().zip(parents);
-    Ok(jobs.map(|((job, input), parents)| HandedOut { job, input, parents }).collect())
+    Ok(jobs.map(|((job, input), parents)| AssignedJob { job, input, parents }).collect())
 }
 
-/// Jobs that were just claimed, each with what it works on. One whose input is damaged fails: handed back, it would be the next to be claimed
-/// again, and no worker would get to the jobs behind it.
+/// Jobs that were just claimed, each with what it works on. One whose input is damaged fails:
+/// handed back, it would be the next to be claimed again, and no worker would get to the jobs
+/// behind it.
 async fn with_readable_inputs(app: &App, jobs: Vec<Job>) -> Result<Vec<(Job, Input)>, ApiError> {
     let store = app.engine.store();
     match store.inputs(jobs.iter().map(|job| job.id).collect()).await {
@@ -178,7 +181,7 @@ async fn with_readable_inputs(app: &App, jobs: Vec<Job>) -> Result<Vec<(Job, Inp
                     retryable: Some(false),
                     ..WorkError::new(Kind::StorageError, "The stored input of the job is damaged.")
                 };
-                let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+                let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
                 if let Err(error) = app.engine.act(Command::Fail(Fail { held, error })).await {
                     tracing::warn!(job.id = %job.id, %error, "a job whose input cannot be read did not fail");
                 }
@@ -256,7 +259,8 @@ async fn claim(
     };
     let claimed = match claimed {
         Some(claimed) => claimed,
-        // A claim that is being written cannot be called off. Its worker may as well have what it takes.
+        // A claim that is being written cannot be called off. Its worker may as well have what it
+        // takes.
         None => timeout(STREAM_CLAIM_GRACE, claiming.claimed()).await.unwrap_or(Ok(Vec::new())),
     };
     claimed.map_err(|error| refusals::of_engine(app, error))
@@ -276,12 +280,13 @@ pub(in crate::dialects) fn claim_of(owner: Owner, request: &FetchRequest, limit:
     }
 }
 
-/// The operator's worker takes jobs of all clients, queue by queue. It does not wait: there is no one shelf to wait at.
+/// The operator's worker takes jobs of all clients, queue by queue. It does not wait: there is no
+/// one shelf to wait at.
 async fn fetch_for_all(
     app: &App,
     scope: &Scope,
     request: &FetchRequest,
-    taken: &mut TakenJobs,
+    taken: &mut HandBackGuard,
 ) -> Result<Vec<Job>, ApiError> {
     let mut jobs = Vec::new();
     let mut owners: Vec<Owner> = Vec::new();
@@ -314,12 +319,12 @@ fn in_path<'a>(call: &'a Call<'_>) -> Option<std::borrow::Cow<'a, str>> {
 }
 
 /// What the engine is told: which job, by whom, with which proof.
-pub(super) async fn held(app: &App, scope: &Scope, claimed: Claimed) -> Result<Held, ApiError> {
+pub(super) async fn held(app: &App, scope: &Scope, claimed: HeldJobRef) -> Result<HeldJob, ApiError> {
     let Some(job) = claimed.job else {
         return Err(forgerun_engine::Error::Refused(forgerun_core::Refusal::NotFound).into());
     };
     scope.check_tenant(app, job).await?;
-    Ok(Held { job, holder: claimed.holder, client: scope.client })
+    Ok(HeldJob { job, proof: claimed.proof, client: scope.client })
 }
 
 /// Ends an attempt well: the job as it stands then.
@@ -343,7 +348,7 @@ pub(in crate::dialects) async fn acknowledge(call: &Call<'_>, request: AckReques
 /// Ends an attempt at a batch: the batch ends as its items did.
 pub(super) async fn conclude(
     app: &App,
-    held: Held,
+    held: HeldJob,
     result: Option<&RawValue>,
 ) -> Result<Result<(Job, bool), Error>, ApiError> {
     let input = app.engine.store().inputs(vec![held.job]).await?.pop();
@@ -360,20 +365,20 @@ async fn ack(call: Call<'_>) -> Result<Response, ApiError> {
 
 /// A result that came with the ack. A large one goes beside the rows, like any other.
 pub(super) async fn kept(app: &App, result: &RawValue) -> Result<Arc<Output>, ApiError> {
-    let mut intake = app.engine.keep("application/json", None);
+    let mut intake = app.engine.begin_result("application/json", None);
     intake.write(result.get().as_bytes().to_vec().into()).await.map_err(of_intake)?;
     Ok(Arc::new(intake.finish().await.map_err(of_intake)?))
 }
 
 /// Ends an attempt as the worker says: the job as it stands then.
-pub(in crate::dialects) async fn refuse(call: &Call<'_>, request: NackRequest) -> Result<Job, ApiError> {
+pub(in crate::dialects) async fn end_attempt(call: &Call<'_>, request: NackRequest) -> Result<Job, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
     let held = held(app, &scope, request.claimed).await?;
     run(call, command_of(held, request.answer)).await
 }
 
 /// The command that a nack stands for.
-pub(super) fn command_of(held: Held, nack: Nack) -> Command {
+pub(super) fn command_of(held: HeldJob, nack: Nack) -> Command {
     match nack {
         Nack::Requeue(delay) if delay.is_zero() => Command::HandBack(held),
         Nack::Requeue(delay) => Command::Snooze(Snooze { held, delay }),
@@ -384,7 +389,7 @@ pub(super) fn command_of(held: Held, nack: Nack) -> Command {
 
 async fn nack(call: Call<'_>) -> Result<Response, ApiError> {
     let request = read_nack(&call.body, in_path(&call).as_deref())?;
-    let job = refuse(&call, request).await?;
+    let job = end_attempt(&call, request).await?;
     answer(&call, job).await
 }
 
@@ -395,7 +400,7 @@ async fn run(call: &Call<'_>, command: Command) -> Result<Job, ApiError> {
 
 fn said(call: &Call<'_>, done: Result<(Job, bool), Error>) -> Result<Job, ApiError> {
     let (job, _) = done.map_err(|error| refusals::of_engine(call.app, error))?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     Ok(job)
 }
 
@@ -407,7 +412,8 @@ struct SettledView<'a> {
     job: Option<JobView<'a>>,
 }
 
-/// Says what became of the job. The whole of it is left out for whoever prefers a short answer: it costs a read.
+/// Says what became of the job. The whole of it is left out for whoever prefers a short answer: it
+/// costs a read.
 async fn answer(call: &Call<'_>, job: Job) -> Result<Response, ApiError> {
     let settled = settled(&job);
     let shown = if is_minimal(call) { None } else { Some(Shown::read(call.app, Arc::new(job)).await?) };

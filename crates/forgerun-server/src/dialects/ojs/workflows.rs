@@ -14,7 +14,7 @@ use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::envelope::Rules;
 use forgerun_wire::ojs::server::Pagination;
 use forgerun_wire::ojs::workflow::{StepArgs, WorkflowMembers, answer, view, workflow_word};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use forgerun_wire::workflow::{self as wire, WorkflowRows};
 use serde_json::{Value, json};
@@ -31,9 +31,8 @@ use crate::edge::{ApiError, body, respond};
 use crate::limits::{LIST_ROWS_MAX, OFFSET_MAX, OJS_BATCH_BYTES_MAX};
 use crate::submission::Key;
 use crate::traces::RequestSubject;
-use crate::workflows::{self, Begun};
+use crate::workflows::{self, StartedWorkflow};
 
-/// The routes of workflows.
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/workflows", "submit_workflow", |call| Box::pin(create(call)))
         .access(CLIENT)
@@ -69,9 +68,9 @@ pub(in crate::dialects) async fn take(call: &Call<'_>) -> Result<(WorkflowRows, 
         None => None,
     };
     let begun = workflows::begin(call, &owner, request, key).await;
-    let Begun { job, existing } =
+    let StartedWorkflow { job, existing } =
         begun.map_err(|error| error.or_else(|error| refusals::of_engine(app, error)))?;
-    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    call.exchange.set_subject(RequestSubject::job(&job, !existing));
     Ok((rows(call, Arc::new(job)).await?, existing))
 }
 
@@ -88,7 +87,9 @@ async fn create(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 fn not_found() -> ApiError {
-    Refused::new(Kind::JobNotFound, "There is no such workflow.").fact("resource_type", "workflow").into()
+    RefusedRequest::new(Kind::JobNotFound, "There is no such workflow.")
+        .fact("resource_type", "workflow")
+        .into()
 }
 
 /// The workflow with this own job.
@@ -102,7 +103,7 @@ pub(in crate::dialects) async fn own_job(call: &Call<'_>) -> Result<Arc<Job>, Ap
         Kind::JobNotFound => not_found(),
         _ => error,
     })?;
-    call.exchange.is_about(RequestSubject::job(&job, false));
+    call.exchange.set_subject(RequestSubject::job(&job, false));
     if workflows::is_workflow(&job) { Ok(job) } else { Err(not_found()) }
 }
 
@@ -115,7 +116,8 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&answer(&shown(&call).await?, Vec::new())))
 }
 
-/// Cancels the workflow that a request is about, and all that is left of it; with `compensate` what it did is undone first.
+/// Cancels the workflow that a request is about, and all that is left of it; with `compensate` what
+/// it did is undone first.
 pub(in crate::dialects) async fn cancel_all(
     call: &Call<'_>,
     reason: Option<String>,
@@ -145,7 +147,7 @@ fn no_cancel(id: JobId, state: &str) -> ApiError {
         "cancelled" => (Kind::AlreadyCancelled, format!("The workflow has ended and is {state}.")),
         _ => (Kind::IllegalTransition, format!("The workflow has ended and is {state}.")),
     };
-    Refused::new(kind, detail).fact("workflow_id", id.to_string()).fact("current_state", state).into()
+    RefusedRequest::new(kind, detail).fact("workflow_id", id.to_string()).fact("current_state", state).into()
 }
 
 async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
@@ -169,7 +171,8 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&answer(&rows, facts)))
 }
 
-/// Tries what failed of a workflow again, or all of it if it was compensated. `from` names a step to go on from.
+/// Tries what failed of a workflow again, or all of it if it was compensated. `from` names a step
+/// to go on from.
 async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, scope) = (call.app, Scope::of(&call)?);
     let from: Option<String> = body::member(&call.body, "from", "the id of a step")?;

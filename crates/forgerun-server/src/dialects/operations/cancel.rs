@@ -1,5 +1,5 @@
-//! `DELETE /api/v1/jobs/{jobId}` and `POST /api/v1/jobs/{jobId}/cancel`: the same. On an execution that has ended they change
-//! nothing and tell how it stands (C-22).
+//! `DELETE /api/v1/jobs/{jobId}` and `POST /api/v1/jobs/{jobId}/cancel`: the same. On an execution
+//! that has ended they change nothing and tell how it stands (C-22).
 
 use std::sync::Arc;
 
@@ -15,7 +15,6 @@ use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, ownership};
 use crate::traces::RequestSubject;
 
-/// Both routes.
 pub(super) const ROUTES: &[Route] = &[
     Route::delete("/api/v1/jobs/{jobId}", "cancel", |call| Box::pin(cancel(call))).members(CANCEL_MEMBERS),
     Route::post("/api/v1/jobs/{jobId}/cancel", "cancel", |call| Box::pin(cancel(call)))
@@ -38,7 +37,7 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
         compensate: true,
     };
     let (job, _) = app.engine.act(Command::Cancel(cancel)).await?;
-    exchange.is_about(RequestSubject::job(&job, false));
+    exchange.set_subject(RequestSubject::job(&job, false));
     let found = OwnedExecution { job: Arc::new(job), id };
     Ok(status::json(StatusCode::OK, &status::view(app, &found).await?))
 }

@@ -7,7 +7,6 @@ use crate::edge::sse::StreamScope;
 use crate::edge::{ApiError, events, ownership};
 use crate::traces::RequestSubject;
 
-/// The route.
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/api/v1/jobs/{jobId}/events", "events", |call| Box::pin(get(call)))
         .answers(Answers::BodyOrEvents)];
@@ -17,7 +16,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.execution());
     let query = events::query(exchange)?;
     let found = ownership::execution(app, caller, id).await?;
-    exchange.is_about(RequestSubject::job(&found.job, false));
+    exchange.set_subject(RequestSubject::job(&found.job, false));
     let n = found.n_past().unwrap_or_else(|| found.job.execution_n());
     events::show(app, exchange, caller, &query, found.job, StreamScope::Execution(n)).await
 }

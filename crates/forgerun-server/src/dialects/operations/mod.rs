@@ -9,8 +9,8 @@
 //! | `items.rs` | `…/items` |
 //! | `results.rs` | `…/result`, `reports/{id}`, `reports/{id}/download`, `results/{id}` |
 //!
-//! A `jobId` is the id of an execution (C-14): what it shows does not change any more once that has ended, even if the job
-//! is retried on `/v1`.
+//! A `jobId` is the id of an execution (C-14): what it shows does not change any more once that has
+//! ended, even if the job is retried on `/v1`.
 
 mod cancel;
 mod events;
@@ -24,7 +24,6 @@ use forgerun_core::job::Dialect;
 use crate::config::Config;
 use crate::edge::routing::{Api, Route};
 
-/// The dialect.
 pub struct Operations;
 
 impl Api for Operations {

@@ -3,7 +3,7 @@
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::state::State;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words;
 
 use crate::edge::ownership::OwnedExecution;
@@ -36,7 +36,7 @@ async fn download(call: Call<'_>) -> Result<Response, ApiError> {
 /// The execution, if it ended well.
 async fn ready(call: &Call<'_>) -> Result<OwnedExecution, ApiError> {
     let found = ownership::execution(call.app, call.caller(), call.execution()).await?;
-    call.exchange.is_about(RequestSubject::job(&found.job, false));
+    call.exchange.set_subject(RequestSubject::job(&found.job, false));
     if found.is_under_way() && found.job.state == State::Succeeded {
         return Ok(found);
     }
@@ -45,7 +45,7 @@ async fn ready(call: &Call<'_>) -> Result<OwnedExecution, ApiError> {
         false => "Failed",
     };
     let detail = format!("The job is {status}; only a job that is Completed has a result.");
-    let refused = Refused::new(Kind::ResultNotReady, detail).fact("status", status);
+    let refused = RefusedRequest::new(Kind::ResultNotReady, detail).fact("status", status);
     let is_over = !found.is_under_way() || found.job.state.is_final();
     let pause_s = call.app.config.asyncops.retry_after.as_secs();
     Err(if is_over { refused } else { refused.early(pause_s) }.into())

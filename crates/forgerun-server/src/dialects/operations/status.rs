@@ -25,7 +25,6 @@ use crate::edge::{ApiError, Exchange, failure, ownership, respond, wait};
 use crate::limits::QUEUE_PLACES_COUNTED;
 use crate::traces::RequestSubject;
 
-/// The route.
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/api/v1/jobs/{jobId}", "get", |call| Box::pin(get(call))).answers(Answers::BodyOrFailure)];
 
@@ -40,7 +39,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     if found.is_under_way() && wait::wait_for_end(app, &found.job, prefer).await? {
         found = ownership::execution(app, caller, id).await?;
     }
-    exchange.is_about(RequestSubject::job(&found.job, false));
+    exchange.set_subject(RequestSubject::job(&found.job, false));
     let mut response = show(app, exchange, &found).await?;
     let headers = response.headers_mut();
     headers.insert(VARY, HeaderValue::from_static("Accept"));
@@ -55,13 +54,13 @@ async fn show(app: &App, exchange: &Exchange, found: &OwnedExecution) -> Result<
     match job.state {
         _ if !found.is_under_way() => of_past(app, found, form()).await,
         State::Created | State::Queued | State::Assigned | State::Running => {
-            let mut sight = sight_of(app, job);
-            sight.queue_position = place(app, job).await?;
-            let write = || respond::written(&StatusView::new(job, &sight));
+            let mut context = context_of(app, job);
+            context.queue_position = place(app, job).await?;
+            let write = || respond::written(&StatusView::new(job, &context));
             let bytes = match job.state {
                 // How long it will take depends on the moment.
                 State::Running => write().into(),
-                _ => app.body_cache.of(Dialect::Operations, job, sight.queue_position, write),
+                _ => app.body_cache.of(Dialect::Operations, job, context.queue_position, write),
             };
             let mut response = respond::with_type(StatusCode::ACCEPTED, JSON, bytes);
             let seconds = app.config.asyncops.retry_after.as_secs();
@@ -118,11 +117,11 @@ pub(super) async fn view(app: &App, found: &OwnedExecution) -> Result<StatusView
         let (_, problem) = last_word(app, found).await?;
         return Ok(retried(found, &problem));
     }
-    let mut sight = sight_of(app, job);
-    sight.queue_position = place(app, job).await?;
+    let mut context = context_of(app, job);
+    context.queue_position = place(app, job).await?;
     let note = job.result.as_ref();
-    sight.result = note.map(|note| ResultNoteView { media_type: &note.media_type, size: note.size });
-    Ok(StatusView::new(job, &sight))
+    context.result = note.map(|note| ResultNoteView { media_type: &note.media_type, size: note.size });
+    Ok(StatusView::new(job, &context))
 }
 
 /// Where the job stands in its queue, from 1, if it waits there for its first attempt.
@@ -134,14 +133,15 @@ async fn place(app: &App, job: &Job) -> Result<Option<u64>, ApiError> {
     Ok(ahead.map(|(JobsAhead::Exactly(n) | JobsAhead::About(n))| n + 1))
 }
 
-/// The answer to a submission that began this execution. Nothing has to be looked up for it, as a rule.
+/// The answer to a submission that began this execution. Nothing has to be looked up for it, as a
+/// rule.
 pub(super) async fn accepted(app: &App, found: &OwnedExecution) -> Result<AcceptedView, ApiError> {
-    let sight = sight_of(app, &found.job);
+    let context = context_of(app, &found.job);
     if found.is_under_way() {
-        return Ok(AcceptedView::new(&found.job, live_status(&found.job, sight.extended), &sight));
+        return Ok(AcceptedView::new(&found.job, live_status(&found.job, context.extended), &context));
     }
     let status = view(app, found).await?.status;
-    Ok(AcceptedView::new(&found.job, &status, &sight))
+    Ok(AcceptedView::new(&found.job, &status, &context))
 }
 
 fn retried(found: &OwnedExecution, problem: &Problem) -> StatusView {
@@ -150,7 +150,7 @@ fn retried(found: &OwnedExecution, problem: &Problem) -> StatusView {
 }
 
 /// What the answer depends on beside the job.
-fn sight_of<'a>(app: &'a App, job: &Job) -> StatusContext<'a> {
+fn context_of<'a>(app: &'a App, job: &Job) -> StatusContext<'a> {
     StatusContext {
         base: &app.base,
         now: app.clock.now(),
@@ -161,7 +161,8 @@ fn sight_of<'a>(app: &'a App, job: &Job) -> StatusContext<'a> {
     }
 }
 
-/// How long such work takes: of what is simulated that is known, of other work the operation may say it.
+/// How long such work takes: of what is simulated that is known, of other work the operation may
+/// say it.
 fn expected(app: &App, job: &Job) -> Option<Duration> {
     if let Some(definition) = job.head.definition {
         let span = Duration::from_millis(definition.duration_ms.into());

@@ -1,4 +1,5 @@
-//! `POST /api/v1/jobs`, `POST /api/v1/jobs/batch`, and `POST /api/v1/{resource}/{action}` for the operations of the configuration.
+//! `POST /api/v1/jobs`, `POST /api/v1/jobs/batch`, and `POST /api/v1/{resource}/{action}` for the
+//! operations of the configuration.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::config::Operation;
 use crate::edge::ownership::OwnedExecution;
 use crate::edge::routing::{Call, Route};
 use crate::edge::{ApiError, accepted};
-use crate::submission::{Key, Sent, Submission, SubmissionTerms, Violations};
+use crate::submission::{Key, Submission, SubmissionContext, SubmissionTerms, Violations};
 use crate::traces::RequestSubject;
 
 /// The routes of submissions that are always there.
@@ -79,8 +80,8 @@ async fn submit_operation(call: Call<'_>) -> Result<Response, ApiError> {
 async fn accept(call: &Call<'_>, submission: Submission) -> Result<Response, ApiError> {
     let (app, bytes) = (call.app, &call.body);
     let key = accepted::header_key(&call.exchange.headers)?;
-    let sent = Sent { key, bytes: bytes.len(), private: call.exchange.private_targets(app) };
-    let checked = submission.check(app, &TERMS, sent, Violations::default()).await?;
+    let context = SubmissionContext { key, bytes: bytes.len(), private: call.exchange.private_targets(app) };
+    let checked = submission.check(app, &TERMS, context, Violations::default()).await?;
     let operation = ["POST ", call.exchange.uri.path()].concat();
     let key = match key {
         Some(key) => Some(Key { operation: &operation, key, fingerprint: fingerprint(bytes)? }),
@@ -90,12 +91,12 @@ async fn accept(call: &Call<'_>, submission: Submission) -> Result<Response, Api
     show(call, job, existing).await
 }
 
-/// The 202, at once or when the job has ended, if the client would rather wait. It tells of the execution that the submission
-/// began, whatever became of the job since.
+/// The 202, at once or when the job has ended, if the client would rather wait. It tells of the
+/// execution that the submission began, whatever became of the job since.
 async fn show(call: &Call<'_>, job: Job, existing: bool) -> Result<Response, ApiError> {
     let (app, prefer) = (call.app, call.exchange.prefer);
     let job = accepted::awaited(app, call.caller(), &prefer, job).await?;
-    call.exchange.is_about(RequestSubject::job(&job, !existing));
+    call.exchange.set_subject(RequestSubject::job(&job, !existing));
     let found = OwnedExecution { id: job.id.first_execution(), job: Arc::new(job) };
     let view = status::accepted(app, &found).await?;
     let mut response = status::json(StatusCode::ACCEPTED, &view);
@@ -136,8 +137,8 @@ fn submission(
     Submission { id: None, queue: request.queue.or_else(own_queue), head, input: Arc::new(input) }
 }
 
-/// What is simulated, if anything: what the client asked for, or what the operation says. The work of an operation takes as
-/// long as it is said to take, and leaves what operations leave.
+/// What is simulated, if anything: what the client asked for, or what the operation says. The work
+/// of an operation takes as long as it is said to take, and leaves what operations leave.
 fn definition(app: &App, request: &SubmitRequest, declared: Option<Declared<'_>>) -> Option<Definition> {
     let operation = declared.map(|declared| declared.operation);
     let kind = request.work_kind.or(operation.and_then(|operation| operation.work_kind))?;

@@ -1,5 +1,5 @@
-//! `Content-Disposition`: the name under which a result is saved. Workers choose it, so it is made harmless first: no folders,
-//! no control characters, no end of the quoted string.
+//! `Content-Disposition`: the name under which a result is saved. Workers choose it, so it is made
+//! harmless first: no folders, no control characters, no end of the quoted string.
 
 use std::fmt::Write;
 
@@ -35,7 +35,8 @@ pub(super) fn name(given: Option<&str>, job: JobId, media_type: &str) -> String 
     })
 }
 
-/// The file name of a `Content-Disposition` that a worker sent; `None` if it has none that can be read.
+/// The file name of a `Content-Disposition` that a worker sent; `None` if it has none that can be
+/// read.
 pub(crate) fn file_name(field: &str) -> Option<String> {
     let mut plain = None;
     for part in field.split(';').skip(1) {
@@ -69,7 +70,8 @@ const fn is_override(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// To be saved under this name, never shown in place. Old clients read the first form, the others the second (RFC 6266).
+/// To be saved under this name, never shown in place. Old clients read the first form, the others
+/// the second (RFC 6266).
 pub(super) fn attachment(name: &str) -> HeaderValue {
     let plain: String =
         name.chars().map(|c| if c.is_ascii() && !matches!(c, '"' | '\\' | '%') { c } else { '_' }).collect();

@@ -1,5 +1,6 @@
-//! The body of a result that lies beside the rows: read chunk by chunk, one ahead of what is being sent, so that disk and network
-//! work at the same time. At most two chunks are here at once, whatever the size and however slow the reader.
+//! The body of a result that lies beside the rows: read chunk by chunk, one ahead of what is being
+//! sent, so that disk and network work at the same time. At most two chunks are here at once,
+//! whatever the size and however slow the reader.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,12 +24,10 @@ pub(super) struct Download {
     /// What is still to be sent.
     left: u64,
     ahead: ReadAhead,
-    /// For the log.
     job: JobId,
     _place: DownloadPlace,
 }
 
-/// The next chunk.
 enum ReadAhead {
     NotBegun,
     Reading(Boxed<'static, Bytes>),

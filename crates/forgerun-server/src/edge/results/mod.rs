@@ -1,11 +1,15 @@
-//! The result of a job over HTTP, the same for every dialect: whole or in part, streamed, resumable, checkable.
+//! The result of a job over HTTP, the same for every dialect: whole or in part, streamed,
+//! resumable, checkable.
 //!
-//! - The content of a result never changes, so its digest is its strong `ETag`, and a download that was cut off goes on with
-//!   `Range` and `If-Range`. `Repr-Digest` is there to check the whole by, however many parts it came in.
-//! - Whoever cannot read the type of a result, but names `application/octet-stream`, gets the same bytes as a file.
-//! - A result beside the rows is never whole in memory ([`download`]); how many are under way at once is bounded, in
-//!   all and for each client ([`places`]). The time that a request may take ends with its head: a long download is cut off by
-//!   nothing but the stop of the server, and a reader that does not read.
+//! - The content of a result never changes, so its digest is its strong `ETag`, and a download that
+//!   was cut off goes on with `Range` and `If-Range`. `Repr-Digest` is there to check the whole by,
+//!   however many parts it came in.
+//! - Whoever cannot read the type of a result, but names `application/octet-stream`, gets the same
+//!   bytes as a file.
+//! - A result beside the rows is never whole in memory ([`download`]); how many are under way at
+//!   once is bounded, in all and for each client ([`places`]). The time that a request may take
+//!   ends with its head: a long download is cut off by nothing but the stop of the server, and a
+//!   reader that does not read.
 
 pub(crate) mod disposition;
 mod download;
@@ -27,7 +31,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::job::{Dialect, Job, is_json, is_media_type};
 use forgerun_core::state::State;
 use forgerun_core::time::Time;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words::forge_state;
 
 use super::exchange::Exchange;
@@ -57,8 +61,8 @@ pub enum ResultFormat {
     File,
 }
 
-/// Answers `GET` or `HEAD` for the result of a job that the caller may see. Before the end, and for a job that did not
-/// end well, there is none (C-69).
+/// Answers `GET` or `HEAD` for the result of a job that the caller may see. Before the end, and for
+/// a job that did not end well, there is none (C-69).
 pub async fn answer(
     app: &App,
     exchange: &Exchange,
@@ -74,7 +78,8 @@ pub async fn answer(
     let mut headers = HeaderMap::with_capacity(16);
     headers.insert(ETAG, etag.clone());
     headers.insert(VARY, HeaderValue::from_static("Accept"));
-    // As private as all that is said about jobs (C-87). What a proxy would compress has no ranges to go on with.
+    // As private as all that is said about jobs (C-87). What a proxy would compress has no ranges
+    // to go on with.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
     precondition::check(&exchange.headers, etag.to_str().unwrap_or_default())?;
     if is_known(&exchange.headers, etag) {
@@ -109,7 +114,7 @@ pub(crate) async fn ready(app: &App, job: &Job) -> Result<Arc<ReadyResult>, ApiE
     if job.state != State::Succeeded {
         let state = forge_state(job.state);
         let detail = format!("The job is {state}; only a job that SUCCEEDED has a result.");
-        let refused = Refused::new(Kind::ResultNotReady, detail).fact("state", state);
+        let refused = RefusedRequest::new(Kind::ResultNotReady, detail).fact("state", state);
         let is_over = job.state.is_final();
         return Err(if is_over { refused } else { refused.early(POLL_AFTER_S) }.into());
     }
@@ -129,12 +134,12 @@ async fn looked_up(app: &App, job: &Job) -> Result<Arc<ReadyResult>, ApiError> {
     };
     let Some(content) = stored.content.take() else { return Err(expired(job, stored.expires_at)) };
     let result = Arc::new(ReadyResult::new(*stored, content));
-    app.ready_results.keep(job.execution, &result);
+    app.ready_results.insert(job.execution, &result);
     Ok(result)
 }
 
-/// A link from the status of a job to its result. A registered relation, and where the public address is known an extension
-/// relation that says more (AJ §6.5: others are not allowed).
+/// A link from the status of a job to its result. A registered relation, and where the public
+/// address is known an extension relation that says more (AJ §6.5: others are not allowed).
 pub fn link(app: &App, path: &str) -> HeaderValue {
     let base = &app.base;
     match base.is_empty() {
@@ -166,7 +171,7 @@ fn expired(job: &Job, expires_at: Option<Time>) -> ApiError {
     let days = job.finished_at.map(|finished| at.since(finished)).unwrap_or_default().as_secs() / 86_400;
     let moment = forgerun_wire::time::millis(at);
     let detail = format!("The result was kept until {moment}, which is {days} d after the end of the job.");
-    Refused::new(Kind::ResultExpired, detail).fact("expired_at", moment).into()
+    RefusedRequest::new(Kind::ResultExpired, detail).fact("expired_at", moment).into()
 }
 
 /// Whether the caller says that it has this content. Weak or strong makes no difference here.
@@ -177,7 +182,8 @@ fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
     tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }
 
-/// The type of a result as this dialect names it: `/api/v1` says the charset of all its JSON, as its document does.
+/// The type of a result as this dialect names it: `/api/v1` says the charset of all its JSON, as
+/// its document does.
 fn labelled(media_type: &str, dialect: Dialect) -> &str {
     match dialect {
         Dialect::Operations if media_type.eq_ignore_ascii_case("application/json") => {

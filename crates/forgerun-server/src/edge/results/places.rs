@@ -1,13 +1,14 @@
-//! Places for downloads of results that lie beside the rows: so many in all, and no more than a share of them for one client, so
-//! that nobody is kept waiting by another's downloads. A place is given back with the last byte, or when its connection ends, be it
-//! because the reader took nothing for `limits.write_stall_s`.
+//! Places for downloads of results that lie beside the rows: so many in all, and no more than a
+//! share of them for one client, so that nobody is kept waiting by another's downloads. A place is
+//! given back with the last byte, or when its connection ends, be it because the reader took
+//! nothing for `limits.write_stall_s`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::ClientId;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use crate::edge::refusal::ApiError;
 use crate::limits::{DOWNLOADS_MAX, DOWNLOADS_PER_CLIENT_MAX, TROUBLE_AFTER_S};
@@ -38,12 +39,12 @@ impl DownloadPlaces {
             let detail = format!(
                 "The client downloads {DOWNLOADS_PER_CLIENT_MAX} large results already, and may have no more."
             );
-            let refused = Refused::new(Kind::RateLimited, detail);
+            let refused = RefusedRequest::new(Kind::RateLimited, detail);
             return Err(refused.limited(DOWNLOADS_PER_CLIENT_MAX as u64, "at once", TROUBLE_AFTER_S).into());
         }
         if taken.n >= DOWNLOADS_MAX {
             let detail = "More results are being downloaded than the server takes on.";
-            let refused = Refused::new(Kind::QueueFull, detail);
+            let refused = RefusedRequest::new(Kind::QueueFull, detail);
             return Err(refused.limited(DOWNLOADS_MAX as u64, "at once", TROUBLE_AFTER_S).into());
         }
         taken.n += 1;
@@ -51,7 +52,6 @@ impl DownloadPlaces {
         Ok(DownloadPlace { places: self.clone(), client })
     }
 
-    /// How many are taken.
     pub fn n_taken(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).n
     }

@@ -1,5 +1,6 @@
-//! Which part of a result is wanted (RFC 9110, section 14). One range of bytes is served as a part; several at once, another
-//! unit, or a field that cannot be read leave it at the whole, as the RFC allows: the caller sees that from the status.
+//! Which part of a result is wanted (RFC 9110, section 14). One range of bytes is served as a part;
+//! several at once, another unit, or a field that cannot be read leave it at the whole, as the RFC
+//! allows: the caller sees that from the status.
 
 use axum::http::header::{IF_RANGE, RANGE};
 use axum::http::{HeaderMap, HeaderValue};
@@ -11,13 +12,11 @@ pub(super) struct ByteRange {
     pub(super) end: u64,
 }
 
-/// What is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RangeRequest {
     Whole,
     /// Within the result, and not empty.
     Part(ByteRange),
-    /// Something beyond the end.
     Nothing,
 }
 
@@ -25,7 +24,8 @@ pub(super) enum RangeRequest {
 pub(super) fn wanted(headers: &HeaderMap, etag: &HeaderValue, size: u64) -> RangeRequest {
     let mut lines = headers.get_all(RANGE).iter();
     let (Some(line), None) = (lines.next(), lines.next()) else { return RangeRequest::Whole };
-    // A part of what the caller has an older state of is of no use to it. Only the very same tag will do, no date: there is none.
+    // A part of what the caller has an older state of is of no use to it. Only the very same tag
+    // will do, no date: there is none.
     if headers.get(IF_RANGE).is_some_and(|known| known != etag) {
         return RangeRequest::Whole;
     }

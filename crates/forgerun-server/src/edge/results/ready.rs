@@ -1,7 +1,7 @@
 //! Results as they are answered, and those that were just fetched, for those who fetch them again.
 //!
-//! The content of a result never changes, and another execution has another result. So a copy is right until the result expires, as long as
-//! the job is there; and the job is looked up each time.
+//! The content of a result never changes, and another execution has another result. So a copy is
+//! right until the result expires, as long as the job is there; and the job is looked up each time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -35,9 +35,7 @@ pub(crate) struct ReadyResult {
 
 /// Where the bytes of a result are.
 pub(crate) enum ReadyContent {
-    /// Here.
     Inline(Bytes),
-    /// Beside the rows.
     Stored(Blob),
 }
 
@@ -97,7 +95,7 @@ impl ReadyResults {
     }
 
     /// Keeps a small one. When there are too many, it starts over.
-    pub(super) fn keep(&self, execution: ExecutionId, result: &Arc<ReadyResult>) {
+    pub(super) fn insert(&self, execution: ExecutionId, result: &Arc<ReadyResult>) {
         let Some(weight) = result.weight() else { return };
         let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
         // Two who fetched it at the same time: it is the same.
@@ -128,12 +126,12 @@ mod tests {
         let large = READY_RESULTS_BYTES_MAX / 4;
         let ids: Vec<_> = (1..=4).map(ExecutionId::from_u128).collect();
         for id in &ids[..3] {
-            results.keep(*id, &result(large));
+            results.insert(*id, &result(large));
             // Kept again, it is counted once.
-            results.keep(*id, &result(large));
+            results.insert(*id, &result(large));
         }
         assert!(ids[..3].iter().all(|id| results.get(*id).is_some()));
-        results.keep(ids[3], &result(large));
+        results.insert(ids[3], &result(large));
         let found: Vec<bool> = ids.iter().map(|id| results.get(*id).is_some()).collect();
         assert_eq!(found, [false, false, false, true]);
     }

@@ -1,17 +1,17 @@
-//! Places for uploads of results: one per job, so many per client and in all. A place is given back when the upload is kept, or when what
-//! came of it is deleted; so clients that break off and begin again never have more on the disk than clients that wait.
+//! Places for uploads of results: one per job, so many per client and in all. A place is given back
+//! when the upload is kept, or when what came of it is deleted; so clients that break off and begin
+//! again never have more on the disk than clients that wait.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::{ClientId, JobId};
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use crate::edge::refusal::ApiError;
 use crate::limits::{LARGEST_UPLOADS_PER_CLIENT, TROUBLE_AFTER_S, UPLOADS_MAX, UPLOADS_PER_CLIENT_MAX};
 
-/// The uploads under way.
 #[derive(Debug)]
 pub struct UploadPlaces {
     taken: Mutex<HashMap<JobId, UnderWay>>,
@@ -34,7 +34,8 @@ pub(crate) struct UploadPlace {
 }
 
 impl UploadPlaces {
-    /// Places for results of up to `result_bytes_max` bytes; a client may have so many uploads of that size under way.
+    /// Places for results of up to `result_bytes_max` bytes; a client may have so many uploads of
+    /// that size under way.
     pub(crate) fn new(result_bytes_max: u64) -> UploadPlaces {
         let client_bytes_max = result_bytes_max.saturating_mul(LARGEST_UPLOADS_PER_CLIENT);
         UploadPlaces { taken: Mutex::default(), client_bytes_max }
@@ -58,10 +59,9 @@ impl UploadPlaces {
             taken.insert(job, UnderWay { client, n_bytes: 0 });
             return Ok(UploadPlace { places: self.clone(), job, client });
         };
-        Err(Refused::new(kind, detail).limited(max as u64, "at once", TROUBLE_AFTER_S).into())
+        Err(RefusedRequest::new(kind, detail).limited(max as u64, "at once", TROUBLE_AFTER_S).into())
     }
 
-    /// How many are taken.
     pub fn n_taken(&self) -> usize {
         self.lock().len()
     }
@@ -81,7 +81,7 @@ impl UploadPlace {
         let max = self.places.client_bytes_max;
         if total > max {
             let detail = "The uploads of the client have more bytes than they may have at once.";
-            let refused = Refused::new(Kind::RateLimited, detail);
+            let refused = RefusedRequest::new(Kind::RateLimited, detail);
             return Err(refused.limited(max, "bytes at once", TROUBLE_AFTER_S).into());
         }
         if let Some(upload) = taken.get_mut(&self.job) {

@@ -13,11 +13,9 @@ use crate::edge::{Caller, Exchange, Who};
 
 /// A request that has passed all checks that routes share.
 pub struct Call<'a> {
-    /// The server.
     pub app: &'a App,
     /// The request, and what was learned of it.
     pub exchange: &'a Exchange,
-    /// Who asks.
     pub who: Who,
     /// The body; empty for a GET, and for a handler that reads it itself.
     pub body: Bytes,
@@ -47,8 +45,8 @@ impl Call<'_> {
         self.job().map(|id| ExecutionId::from_u128(id.as_u128()))
     }
 
-    /// The head of a job that is submitted for a client by this request: what the request says of it beside its body,
-    /// everything else at its default. `correlation_id` is that of the body.
+    /// The head of a job that is submitted for a client by this request: what the request says of
+    /// it beside its body, everything else at its default. `correlation_id` is that of the body.
     pub fn head(&self, client: ClientId, correlation_id: Option<&str>) -> Head {
         let (traceparent, tracestate) = self.exchange.trace_context();
         let correlation_id = self.exchange.correlation(correlation_id);
@@ -67,7 +65,8 @@ impl Call<'_> {
         self.text(parameter).parse().ok()
     }
 
-    /// A parameter of the path, decoded. Bytes that are no text are shown as such; no name of ours has them.
+    /// A parameter of the path, decoded. Bytes that are no text are shown as such; no name of ours
+    /// has them.
     pub fn text(&self, parameter: &str) -> Cow<'_, str> {
         decoded(self.exchange.parameter(parameter).expect("the path of the route has this parameter"))
     }

@@ -1,12 +1,13 @@
-//! Routes as tables, one per API: which handler a request goes to, and the checks it passes on the way.
+//! Routes as tables, one per API: which handler a request goes to, and the checks it passes on the
+//! way.
 //!
 //! - `route`: one row of a table;
 //! - `api`: what else makes an API: its prefix, media types, refusals, headers;
 //! - `table`: from path and method to the route;
 //! - `call`: what the handler gets.
 //!
-//! The same rows make `Allow` and the answer 405, name requests in logs, metrics and traces, and are compared with the OpenAPI
-//! document by a test.
+//! The same rows make `Allow` and the answer 405, name requests in logs, metrics and traces, and
+//! are compared with the OpenAPI document by a test.
 
 mod api;
 mod call;
@@ -33,7 +34,8 @@ pub use route::{AccessCheck, Answering, Answers, Handler, RateCount, Route, Rout
 pub(crate) use table::Parameters;
 pub use table::Table;
 
-/// Passes a request through the checks that all routes share, in the order of the model (§7), and hands it over.
+/// Passes a request through the checks that all routes share, in the order of the model (§7), and
+/// hands it over.
 pub(super) async fn serve(
     app: &App,
     exchange: &mut Exchange,

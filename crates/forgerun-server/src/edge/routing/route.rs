@@ -9,8 +9,8 @@
 //! async fn cancel(call: Call<'_>) -> Result<Response, ApiError> { … }
 //! ```
 //!
-//! Without another word it is for clients, is counted against their rate, answers JSON, and takes a JSON body of at most
-//! `limits.max_body_bytes`, without members, unless it is a GET.
+//! Without another word it is for clients, is counted against their rate, answers JSON, and takes a
+//! JSON body of at most `limits.max_body_bytes`, without members, unless it is a GET.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -24,25 +24,23 @@ use crate::app::App;
 use crate::config::Limits;
 use crate::edge::{ApiError, Exchange, Who};
 
-/// What a handler returns. Boxed, so that a request takes the memory of its own handler and not of the largest one.
+/// What a handler returns. Boxed, so that a request takes the memory of its own handler and not of
+/// the largest one.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response, ApiError>> + Send + 'a>>;
 
 /// Finds out who asks, where a route has a rule of its own.
 pub type AccessCheck =
     for<'a> fn(&'a App, &'a mut Exchange) -> Pin<Box<dyn Future<Output = Result<Who, ApiError>> + Send + 'a>>;
 
-/// A method that routes have. `HEAD` goes wherever `GET` goes. In the order in which `Allow` lists them.
+/// A method that routes have. `HEAD` goes wherever `GET` goes. In the order in which `Allow` lists
+/// them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
-    /// Reads.
     Get,
     /// Makes something, or does something.
     Post,
-    /// Stores what it brings.
     Put,
-    /// Changes some members.
     Patch,
-    /// Takes away.
     Delete,
 }
 
@@ -64,18 +62,15 @@ impl Verb {
     }
 }
 
-/// Who may ask.
 #[derive(Clone, Copy)]
 pub enum RouteAccess {
     /// Anybody; credentials are not looked at.
     Anyone,
     /// Anybody; credentials that are shown must be good.
     Optional,
-    /// A client.
     Client,
     /// A client, or the operator for all of them.
     ClientOrOperator,
-    /// The operator.
     Operator,
     /// By a rule of the route's own.
     Own(AccessCheck),
@@ -92,14 +87,16 @@ pub enum RateCount {
     Uncounted,
 }
 
-/// What the answer is, as far as it is known beforehand: whoever would not read it is refused before anything is done.
+/// What the answer is, as far as it is known beforehand: whoever would not read it is refused
+/// before anything is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answers {
     /// A body in a media type of the API.
     Body,
     /// The same, or a stream of events for whoever asks for one.
     BodyOrEvents,
-    /// The same, or the failure object of a job that ended badly, as a problem. Which of them is known when the job is.
+    /// The same, or the failure object of a job that ended badly, as a problem. Which of them is
+    /// known when the job is.
     BodyOrFailure,
     /// In a type that only the handler knows.
     Any,
@@ -114,22 +111,21 @@ pub enum Handler {
     Streaming(for<'a> fn(Call<'a>, Body) -> Answering<'a>),
 }
 
-/// One route.
 #[derive(Clone, Copy)]
 pub struct Route {
-    /// The method.
     pub verb: Verb,
-    /// The whole path, with parameters in braces, as the OpenAPI document, logs and metrics have it.
+    /// The whole path, with parameters in braces, as the OpenAPI document, logs and metrics have
+    /// it.
     pub path: &'static str,
     /// What a request wants done, in one word for logs and traces.
     pub action: &'static str,
-    /// Who may ask.
     pub access: RouteAccess,
     /// What a request counts against.
     pub rate: RateCount,
     /// What the answer will be.
     pub answers: Answers,
-    /// The members that a body read whole may have; others are refused unless the operator or the API ignores them (C-112).
+    /// The members that a body read whole may have; others are refused unless the operator or the
+    /// API ignores them (C-112).
     pub members: &'static [&'static str],
     /// Whether its handler refuses them while it reads, so that nobody has to look before.
     pub is_strict: bool,
@@ -139,7 +135,6 @@ pub struct Route {
     pub body_max: fn(&Limits) -> usize,
     /// How long it may take, where the usual span is not right.
     pub timeout: Option<Duration>,
-    /// Who answers.
     pub handler: Handler,
 }
 
@@ -204,7 +199,6 @@ impl Route {
         Route { access, ..self }
     }
 
-    /// Counted otherwise.
     pub const fn rate(self, rate: RateCount) -> Route {
         Route { rate, ..self }
     }
@@ -219,7 +213,6 @@ impl Route {
         Route { members, ..self }
     }
 
-    /// Refuses other members itself.
     pub const fn strict(self) -> Route {
         Route { is_strict: true, ..self }
     }

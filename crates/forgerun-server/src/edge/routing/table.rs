@@ -1,4 +1,5 @@
-//! The routes of an API by path: which one a request means, and which methods there are at its path.
+//! The routes of an API by path: which one a request means, and which methods there are at its
+//! path.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -124,12 +125,12 @@ impl Methods {
     }
 }
 
-/// A part of a path without its escapes; hardly any has one. Bytes that are no text are shown as such.
+/// A part of a path without its escapes; hardly any has one. Bytes that are no text are shown as
+/// such.
 pub(super) fn decoded(raw: &str) -> Cow<'_, str> {
     if raw.contains('%') { percent_decode_str(raw).decode_utf8_lossy() } else { Cow::Borrowed(raw) }
 }
 
-/// The names in braces.
 fn names(pattern: &'static str) -> Vec<&'static str> {
     let segments = pattern.split('/');
     segments.filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}')).collect()

@@ -1,8 +1,8 @@
-//! The body of a stream: first what was missed, then what happens, a comment now and then so that nobody in between takes
-//! the connection for dead.
+//! The body of a stream: first what was missed, then what happens, a comment now and then so that
+//! nobody in between takes the connection for dead.
 //!
-//! It is a chain of futures, each of which ends with the next bytes and the rest of the feed. A stream that waits is one
-//! small allocation, and no task of its own.
+//! It is a chain of futures, each of which ends with the next bytes and the rest of the feed. A
+//! stream that waits is one small allocation, and no task of its own.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -63,7 +63,8 @@ pub(super) enum EventSource {
         first: Option<Bytes>,
         /// The number of the last event of the past.
         n_last: u32,
-        /// What the listener had been told before it came back; perhaps more than the history knows.
+        /// What the listener had been told before it came back; perhaps more than the history
+        /// knows.
         last: Option<EventId>,
         scope: StreamScope,
         /// `None` once it is over.
@@ -156,15 +157,14 @@ impl Feed {
     }
 }
 
-/// Ready when the key of a stream is to be asked for again: before it is older than a request would believe it, and as soon as it
-/// expires.
+/// Ready when the key of a stream is to be asked for again: before it is older than a request would
+/// believe it, and as soon as it expires.
 fn next_check(app: &App, caller: &Caller, now: Time) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let usual = app.bounds.stream_heartbeat.min(KEY_FRESH);
     let span = caller.good_for(now).map_or(usual, |good_for| good_for.min(usual));
     app.clock.sleep(span)
 }
 
-/// For the log.
 struct StreamLabel {
     request_id: Box<str>,
     client: ClientId,

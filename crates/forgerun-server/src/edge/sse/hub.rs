@@ -1,5 +1,5 @@
-//! One reader of the journal for all streams, and for all requests that wait for a job to end. It reads while somebody
-//! listens, and looks up only jobs that a stream listens to.
+//! One reader of the journal for all streams, and for all requests that wait for a job to end. It
+//! reads while somebody listens, and looks up only jobs that a stream listens to.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,8 @@ use super::subscribers::{EntryKey, EventLine, PrintedEvents, Subscribers, Topic}
 use crate::limits::{HUB_PAUSE, STREAM_ROWS_MAX};
 use crate::metrics::Metrics;
 
-/// Where streams hear what happens. Its reader ends with the engine, or when the hub is closed or dropped.
+/// Where streams hear what happens. Its reader ends with the engine, or when the hub is closed or
+/// dropped.
 pub struct Hub {
     inner: Arc<HubState>,
     reader: JoinHandle<()>,
@@ -37,11 +38,12 @@ pub(super) struct HubState {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReaderTask {
-    /// Nobody listens.
     Rest,
     /// Read from this row on.
-    Read { epoch: u64, after: i64 },
-    /// It is over.
+    Read {
+        epoch: u64,
+        after: i64,
+    },
     End,
 }
 
@@ -59,8 +61,9 @@ impl Hub {
         self.inner.close();
     }
 
-    /// Hears of the end of a job. Whoever waits looks at the job once it has called [`EndWaiter::ended`]: what happened
-    /// before that look, the look sees; what happens after, it is told.
+    /// Hears of the end of a job. Whoever waits looks at the job once it has called
+    /// [`EndWaiter::ended`]: what happened before that look, the look sees; what happens after, it
+    /// is told.
     pub(in crate::edge) async fn wait_for_end(&self, job: JobId) -> Result<EndWaiter, Error> {
         let ended = self.inner.join(|subscribers, after| subscribers.wait_for_end(job, after)).await?;
         Ok(EndWaiter { inner: self.inner.clone(), job, ended })
@@ -116,13 +119,14 @@ pub(crate) struct StreamPermit {
 }
 
 impl StreamPermit {
-    /// Subscribes from now on: whatever is committed after this call was made will be heard, and perhaps a little of what was
-    /// committed before.
+    /// Subscribes from now on: whatever is committed after this call was made will be heard, and
+    /// perhaps a little of what was committed before.
     pub(crate) async fn subscribe(&self, topic: Topic) -> Result<Subscription, Error> {
         self.inner.join(|subscribers, after| self.inner.subscription(subscribers, topic, after)).await
     }
 
-    /// Subscribes somebody who knows all up to the row `after`, unless the others have been told more already.
+    /// Subscribes somebody who knows all up to the row `after`, unless the others have been told
+    /// more already.
     pub(super) fn subscribe_after(&self, topic: Topic, after: i64) -> Result<Option<Subscription>, Error> {
         let mut subscribers = self.inner.subscribers();
         match subscribers.told {
@@ -157,14 +161,15 @@ impl Subscription {
 impl Drop for Subscription {
     fn drop(&mut self) {
         let mut subscribers = self.inner.subscribers();
-        subscribers.leave(self.id);
+        subscribers.remove(self.id);
         self.inner.assign(&subscribers);
     }
 }
 
 impl HubState {
     fn subscribers(&self) -> MutexGuard<'_, Subscribers> {
-        // Whoever panicked in there left whole entries behind; at worst a stream too many is counted.
+        // Whoever panicked in there left whole entries behind; at worst a stream too many is
+        // counted.
         self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -236,9 +241,9 @@ impl HubState {
         }
     }
 
-    /// Tells the rows to everybody subscribed since `epoch`. Printing waits for the store, and meanwhile others may subscribe:
-    /// telling waits until there is nothing left to print.
-    async fn tell(&self, epoch: u64, rows: &[JournalRow]) -> Result<(), forgerun_store::Error> {
+    /// Tells the rows to everybody subscribed since `epoch`. Printing waits for the store, and
+    /// meanwhile others may subscribe: telling waits until there is nothing left to print.
+    async fn publish(&self, epoch: u64, rows: &[JournalRow]) -> Result<(), forgerun_store::Error> {
         let mut printed = PrintedEvents::default();
         let mut printer = Printer::new(&**self.engine.store());
         loop {
@@ -249,7 +254,7 @@ impl HubState {
                 }
                 let missing = subscribers.unprinted(rows, &printed);
                 if missing.is_empty() {
-                    let told = subscribers.tell(rows, &printed);
+                    let told = subscribers.publish(rows, &printed);
                     self.assign(&subscribers);
                     drop(subscribers);
                     self.metrics.sse_events_sent.inc_by(told.n_sent);
@@ -268,7 +273,8 @@ impl HubState {
     }
 }
 
-/// Closes the hub when the reader ends, however it ends: nobody shall wait for news that cannot come.
+/// Closes the hub when the reader ends, however it ends: nobody shall wait for news that cannot
+/// come.
 struct CloseOnDrop(Arc<HubState>);
 
 impl Drop for CloseOnDrop {
@@ -277,7 +283,6 @@ impl Drop for CloseOnDrop {
     }
 }
 
-/// The reader.
 async fn read(closing: CloseOnDrop) {
     let inner = &closing.0;
     let mut tasks = inner.task.subscribe();
@@ -300,8 +305,8 @@ async fn read(closing: CloseOnDrop) {
     }
 }
 
-/// Reads from a row on, until the engine stops. Trouble with the store is waited out: the streams stay open, and go on when
-/// it is over.
+/// Reads from a row on, until the engine stops. Trouble with the store is waited out: the streams
+/// stay open, and go on when it is over.
 async fn read_from(inner: &HubState, epoch: u64, after: i64) {
     let mut journal = inner.engine.journal(after);
     loop {
@@ -314,7 +319,7 @@ async fn read_from(inner: &HubState, epoch: u64, after: i64) {
                 continue;
             }
         };
-        while let Err(error) = inner.tell(epoch, &rows).await {
+        while let Err(error) = inner.publish(epoch, &rows).await {
             warn!(%error, "could not look up jobs for streams");
             inner.clock.sleep(HUB_PAUSE).await;
         }

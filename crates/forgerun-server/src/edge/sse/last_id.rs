@@ -15,14 +15,15 @@ use forgerun_core::job::Job;
 use forgerun_core::time::Time;
 use forgerun_store::{Error, JournalRow, Store};
 use forgerun_wire::ojs::event::parse_id;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 
 use crate::edge::ApiError;
 use crate::limits::{JOURNAL_PAGES_SEARCHED_MAX, STREAM_ROWS_MAX};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The id that the request names. An empty one is none: that is what a browser has before the first event.
+/// The id that the request names. An empty one is none: that is what a browser has before the first
+/// event.
 pub(super) fn of(headers: &HeaderMap) -> Result<Option<EventId>, ApiError> {
     let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     let text = value.to_str().map(str::trim).map_err(|_| refused(ResumeError::NoId))?;
@@ -47,14 +48,14 @@ pub enum ResumeError {
 }
 
 /// Says so of the header.
-pub(super) fn refused(trouble: ResumeError) -> ApiError {
-    let what = match trouble {
+pub(super) fn refused(error: ResumeError) -> ApiError {
+    let what = match error {
         ResumeError::NoId => "is not the id of an event",
         ResumeError::OtherJob => "names an event of another job",
         ResumeError::NotYet => "names an event that has not happened",
         ResumeError::Unknown => "names no event of this client",
     };
-    let refused = Refused::new(Kind::MalformedRequest, format!("`Last-Event-ID` {what}."));
+    let refused = RefusedRequest::new(Kind::MalformedRequest, format!("`Last-Event-ID` {what}."));
     refused.fact("field", "Last-Event-ID").fact("constraint", "format").into()
 }
 
@@ -71,17 +72,13 @@ pub(super) fn check(job: &Job, id: EventId) -> Result<(), ResumeError> {
 #[derive(Debug, PartialEq, Eq)]
 pub enum ResumePoint {
     /// The event is entry `at` of this row.
-    After {
-        /// Which row.
-        row: JournalRow,
-        /// Which entry.
-        at: usize,
-    },
+    After { row: JournalRow, at: usize },
     /// Events in between are lost; what is kept begins after this row.
     Reset(i64),
 }
 
-/// Finds the event of a client, or of any, in the journal. What is asked for was told not long ago, as a rule, and stands in the first page.
+/// Finds the event of a client, or of any, in the journal. What is asked for was told not long ago,
+/// as a rule, and stands in the first page.
 pub async fn find(
     store: &dyn Store,
     client: Option<ClientId>,

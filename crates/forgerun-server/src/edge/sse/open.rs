@@ -1,4 +1,5 @@
-//! A request becomes a stream, or is refused. Whoever asks is known by now, and how often it asks is counted.
+//! A request becomes a stream, or is refused. Whoever asks is known by now, and how often it asks
+//! is counted.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::history::Event;
 use forgerun_core::id::{ClientId, EventId};
 use forgerun_core::job::Job;
-use forgerun_wire::problem::Refused;
+use forgerun_wire::problem::RefusedRequest;
 use tracing::debug;
 
 use super::feed::{Backlog, EventSource, Feed, StreamContent};
@@ -24,7 +25,8 @@ use crate::app::App;
 use crate::edge::{ApiError, Caller, Exchange, ownership};
 use crate::limits::{STREAM_RECONNECT_MS, STREAMS_FULL_AFTER_S};
 
-/// Header fields of a stream's answer, no more: hyper keeps their map as long as the connection lasts.
+/// Header fields of a stream's answer, no more: hyper keeps their map as long as the connection
+/// lasts.
 const HEADERS: usize = 12;
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -32,7 +34,6 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 /// How much of a job is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamScope {
-    /// All executions.
     Job,
     /// One execution, by its number from 1.
     Execution(u32),
@@ -55,8 +56,9 @@ impl StreamScope {
     }
 }
 
-/// The events of a job of the caller: its changes of state from the beginning or after `Last-Event-ID`, then whatever
-/// happens, until it ends. With nothing left to tell, 204: a browser then stops asking.
+/// The events of a job of the caller: its changes of state from the beginning or after
+/// `Last-Event-ID`, then whatever happens, until it ends. With nothing left to tell, 204: a browser
+/// then stops asking.
 pub async fn job(
     app: &App,
     exchange: &Exchange,
@@ -96,7 +98,8 @@ pub async fn job(
     Ok(open(app, exchange, caller, permit, StreamContent { source, wording }))
 }
 
-/// The events of all jobs and webhooks of the caller: whatever happens from now on, or all after `Last-Event-ID`.
+/// The events of all jobs and webhooks of the caller: whatever happens from now on, or all after
+/// `Last-Event-ID`.
 pub async fn client(
     app: &App,
     exchange: &Exchange,
@@ -157,7 +160,8 @@ pub(crate) fn admit(app: &App, exchange: &Exchange, caller: &Caller) -> Result<S
     let permit = app.hub.admit(caller.client, max);
     permit.ok_or_else(|| {
         debug!(request_id = exchange.request_id(), client_id = %caller.client, "too many streams");
-        let refused = Refused::new(Kind::RateLimited, format!("The client has {max} streams open already."));
+        let refused =
+            RefusedRequest::new(Kind::RateLimited, format!("The client has {max} streams open already."));
         let refused = refused.fact("max_streams_per_client", max);
         refused.limited(max as u64, "at once", STREAMS_FULL_AFTER_S).into()
     })

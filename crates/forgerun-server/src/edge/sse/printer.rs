@@ -1,5 +1,6 @@
-//! From events of the journal to the lines that are sent. A job is looked up once per printer, which therefore must not
-//! outlive the page of the journal it was made for: what is in the journal is in the job.
+//! From events of the journal to the lines that are sent. A job is looked up once per printer,
+//! which therefore must not outlive the page of the journal it was made for: what is in the journal
+//! is in the job.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
@@ -26,9 +27,11 @@ impl<'a> Printer<'a> {
         Printer { store, jobs: HashMap::new() }
     }
 
-    /// The lines of each event; `None` where its job is forgotten or cannot be read. Being dropped loses nothing.
+    /// The lines of each event; `None` where its job is forgotten or cannot be read. Being dropped
+    /// loses nothing.
     ///
-    /// Lookups are made together: one after the other they would be slower than what happens, on a store far away.
+    /// Lookups are made together: one after the other they would be slower than what happens, on a
+    /// store far away.
     pub(super) async fn print(&mut self, entries: &[JournalEntry]) -> Result<Vec<Option<EventLine>>, Error> {
         self.look_up(entries).await?;
         let printing = entries.iter().copied().map(|entry| self.print_one(entry));
@@ -64,7 +67,8 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// The lines of an event of a job. An outcome that cannot be read is left out, as sinks do: it is no reason to stop everybody's stream.
+/// The lines of an event of a job. An outcome that cannot be read is left out, as sinks do: it is
+/// no reason to stop everybody's stream.
 pub(super) async fn line(store: &dyn Store, job: &Arc<Job>, event: Event) -> Result<EventLine, Error> {
     let outcome = match job.execution_ended(&event) {
         Some(execution) => match store.outcome(execution).await {
@@ -88,7 +92,8 @@ pub(super) fn lines(name: &str, id: Option<impl Display>, data: &[u8]) -> Bytes 
     if let Some(id) = id {
         out.extend_from_slice(format!("id: {id}\n").as_bytes());
     }
-    // A reader ends a line at CR, LF and both together. Our own bodies are one line; one that is not becomes several.
+    // A reader ends a line at CR, LF and both together. Our own bodies are one line; one that is
+    // not becomes several.
     for line in data.split(|byte| matches!(byte, b'\n' | b'\r')) {
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(line);

@@ -15,7 +15,6 @@ use tokio::sync::{Notify, watch};
 /// What a stream is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Topic {
-    /// One job.
     Job(JobId),
     /// All jobs and webhooks of a client.
     Client(ClientId),
@@ -40,8 +39,8 @@ pub(crate) struct EventLine {
     pub(super) bytes: Bytes,
 }
 
-/// What tells one entry of the journal from all others. Not the id of the event: whoever chooses the ids of jobs could have it
-/// collide with another client's.
+/// What tells one entry of the journal from all others. Not the id of the event: whoever chooses
+/// the ids of jobs could have it collide with another client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum EntryKey {
     Job(JobId, u32),
@@ -89,7 +88,8 @@ struct Subscriber {
     topic: Topic,
     /// Rows up to this one were told on another way.
     after: i64,
-    /// Not tokio's channel: that one sets room for 32 lines aside, 2.3 kB for every stream that has nothing to hear.
+    /// Not tokio's channel: that one sets room for 32 lines aside, 2.3 kB for every stream that has
+    /// nothing to hear.
     lines: mpsc::Sender<EventLine>,
 }
 
@@ -108,7 +108,6 @@ struct SubscriberIndex {
     everything: Vec<u64>,
 }
 
-/// What came of telling.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SentEvents {
     pub(super) n_sent: u64,
@@ -160,7 +159,8 @@ impl Subscribers {
         (id, heard)
     }
 
-    /// Somebody waits for a job to end, and knows all up to the row `after`. To be followed by [`Self::stop_waiting`].
+    /// Somebody waits for a job to end, and knows all up to the row `after`. To be followed by
+    /// [`Self::stop_waiting`].
     pub(super) fn wait_for_end(&mut self, job: JobId, after: i64) -> Arc<Notify> {
         self.begin(after);
         let waiters = self.waiting.entry(job).or_default();
@@ -195,7 +195,7 @@ impl Subscribers {
     }
 
     /// Removes a subscriber, if it was not removed already.
-    pub(super) fn leave(&mut self, id: u64) {
+    pub(super) fn remove(&mut self, id: u64) {
         let Some(left) = self.by_id.remove(&id) else { return };
         self.index.remove(left.topic, id);
         self.rest();
@@ -218,7 +218,7 @@ impl Subscribers {
     }
 
     /// Tells everybody what concerns them. Whoever does not keep up is removed.
-    pub(super) fn tell(&mut self, rows: &[JournalRow], printed: &PrintedEvents) -> SentEvents {
+    pub(super) fn publish(&mut self, rows: &[JournalRow], printed: &PrintedEvents) -> SentEvents {
         let mut told = SentEvents::default();
         let mut gone = Vec::new();
         for row in rows {
@@ -243,7 +243,7 @@ impl Subscribers {
         if let (Some(last), true) = (rows.last(), self.told.is_some()) {
             self.told = Some(last.seq);
         }
-        gone.into_iter().for_each(|id| self.leave(id));
+        gone.into_iter().for_each(|id| self.remove(id));
         told
     }
 
@@ -293,7 +293,7 @@ mod tests {
     use std::pin::{Pin, pin};
     use std::task::Poll;
 
-    use forgerun_core::history::{EventKind, Outlook};
+    use forgerun_core::history::{EventKind, RetryStatus};
     use forgerun_core::state::{Cause, State};
     use forgerun_core::time::Time;
     use forgerun_core::webhook::{Disabled, DisabledReason, Notice};
@@ -310,7 +310,7 @@ mod tests {
         from: Some(State::Running),
         to: State::Succeeded,
         cause: Cause::Finish,
-        outlook: Outlook::Open,
+        retry_status: RetryStatus::Open,
     };
 
     fn event(n: u32) -> Event {
@@ -348,7 +348,7 @@ mod tests {
         let (_, mut all) = subscribers.subscribe(Topic::Client(CLIENT), 1, 9);
         let (_, mut other) = subscribers.subscribe(Topic::Client(ClientId::v4(2)), 0, 9);
         let rows = [row(1, job(1)), row(2, job(2)), row(3, job(1))];
-        let told = subscribers.tell(&rows, &printed(&rows));
+        let told = subscribers.publish(&rows, &printed(&rows));
         assert_eq!((heard(&mut one), heard(&mut all), heard(&mut other)), (vec![1, 3], vec![2, 3], vec![]));
         assert_eq!((told, subscribers.told), (SentEvents { n_sent: 4, n_dropped: 0 }, Some(3)));
     }
@@ -365,7 +365,7 @@ mod tests {
         let about = JournalSubject::Webhook(Notice { webhook, n: 1, disabled });
         let rows = [JournalRow { seq: 1, entries: vec![JournalEntry { client: CLIENT, about }] }];
         assert_eq!(subscribers.unprinted(&rows, &PrintedEvents::default()), rows[0].entries);
-        subscribers.tell(&rows, &printed(&rows));
+        subscribers.publish(&rows, &printed(&rows));
         assert_eq!((heard(&mut client), heard(&mut other), heard(&mut of_job)), (vec![0], vec![], vec![]));
     }
 
@@ -375,7 +375,7 @@ mod tests {
         let (_, mut slow) = subscribers.subscribe(Topic::Job(job(1)), 0, 2);
         let (_, mut quick) = subscribers.subscribe(Topic::Job(job(1)), 0, 9);
         let rows = [row(1, job(1)), row(2, job(1)), row(3, job(1))];
-        assert_eq!(subscribers.tell(&rows, &printed(&rows)), SentEvents { n_sent: 5, n_dropped: 1 });
+        assert_eq!(subscribers.publish(&rows, &printed(&rows)), SentEvents { n_sent: 5, n_dropped: 1 });
         assert_eq!((heard(&mut slow), is_over(&mut slow)), (vec![1, 2], true));
         assert_eq!((heard(&mut quick), is_over(&mut quick)), (vec![1, 2, 3], false));
     }
@@ -387,7 +387,7 @@ mod tests {
         let rows = [row(1, job(1)), row(2, job(2))];
         assert_eq!(subscribers.unprinted(&rows, &PrintedEvents::default()), rows[0].entries);
         assert_eq!(subscribers.unprinted(&rows, &printed(&rows)), []);
-        subscribers.leave(id);
+        subscribers.remove(id);
         assert_eq!(subscribers.unprinted(&rows, &PrintedEvents::default()), []);
         assert_eq!(subscribers.told, None, "telling begins anew with the next one");
     }
@@ -411,9 +411,9 @@ mod tests {
         end.entries = vec![JournalEntry::of_job(job(1), CLIENT, Event { kind: ENDED, ..event(2) })];
         let rows = [row(1, job(1)), row(1, job(2)), end];
         assert_eq!(subscribers.unprinted(&rows, &PrintedEvents::default()), [], "nobody reads what it says");
-        subscribers.tell(&rows[..2], &PrintedEvents::default());
+        subscribers.publish(&rows[..2], &PrintedEvents::default());
         assert!(is_pending(of_one.as_mut()).await);
-        subscribers.tell(&rows[2..], &PrintedEvents::default());
+        subscribers.publish(&rows[2..], &PrintedEvents::default());
         assert!(!is_pending(of_one.as_mut()).await && is_pending(of_other.as_mut()).await);
         subscribers.stop_waiting(job(1));
         assert_eq!(subscribers.told, Some(2), "the other still waits");
@@ -440,9 +440,9 @@ mod tests {
         let mut subscribers = Subscribers::default();
         let (id, mut lines) = subscribers.subscribe(Topic::Job(job(1)), 0, 9);
         let rows = [row(1, job(1))];
-        subscribers.tell(&rows, &printed(&rows));
+        subscribers.publish(&rows, &printed(&rows));
         subscribers.close();
         assert_eq!((heard(&mut lines), is_over(&mut lines)), (vec![1], true));
-        subscribers.leave(id);
+        subscribers.remove(id);
     }
 }

@@ -1,5 +1,5 @@
-//! In whose words a stream tells: ForgeRun's, which are printed once for all who listen, or OJS's, made for each stream that
-//! asks for them.
+//! In whose words a stream tells: ForgeRun's, which are printed once for all who listen, or OJS's,
+//! made for each stream that asks for them.
 
 use bytes::Bytes;
 use forgerun_core::job::{Job, Name};
@@ -19,12 +19,10 @@ struct OjsStream {
 }
 
 impl EventWording {
-    /// ForgeRun's own.
     pub const fn forge() -> EventWording {
         EventWording(None)
     }
 
-    /// OJS's.
     pub fn ojs() -> EventWording {
         EventWording::ojs_of(None, None)
     }
@@ -50,7 +48,8 @@ impl OjsStream {
         let n_last = told.len().checked_sub(1)?;
         let mut out = Vec::new();
         for (n, event) in told.into_iter().enumerate() {
-            // Only the last of them has an id to come back to: whoever is cut off in between hears them again.
+            // Only the last of them has an id to come back to: whoever is cut off in between hears
+            // them again.
             let id = (n == n_last).then_some(event.id.as_str());
             out.extend_from_slice(&printer::lines(event.name, id, event.body.to_string().as_bytes()));
         }

@@ -8,7 +8,8 @@ use super::{ReceivedDelivery, SignatureReport, VerifyOptions, changed_body};
 use crate::webhooks::keys::PublicKey;
 use crate::webhooks::signature::{self, ALGORITHM, LABEL, SignedMessage};
 
-/// What must be signed for the signature to mean anything: whoever changes one of these changes the delivery.
+/// What must be signed for the signature to mean anything: whoever changes one of these changes the
+/// delivery.
 const REQUIRED: [&str; 4] = ["@method", "@target-uri", "content-type", "content-digest"];
 
 pub(super) fn check(delivery: &ReceivedDelivery<'_>, means: &VerifyOptions<'_>) -> SignatureReport {
@@ -202,7 +203,8 @@ fn signed(
     }
 }
 
-/// URLs that are taken for one another: behind a proxy that ends TLS, with or without a slash or query.
+/// URLs that are taken for one another: behind a proxy that ends TLS, with or without a slash or
+/// query.
 fn neighbours(url: &str) -> Vec<String> {
     let Ok(url) = Url::parse(url) else { return Vec::new() };
     let mut found = vec![url.to_string()];

@@ -32,7 +32,7 @@ fn key(byte: u8) -> Signer {
 
 /// A delivery as it should be.
 fn scene() -> Scene {
-    let letter = DeliveryRequest {
+    let delivery_request = DeliveryRequest {
         target: Target::parse(URL, PrivateTargets::Deny).unwrap(),
         contents: Contents {
             id: "d-1".into(),
@@ -45,7 +45,7 @@ fn scene() -> Scene {
         secrets: vec![secret(1), secret(2)],
         traceparent: None,
     };
-    let headers = letter.request(NOW, Some(&key(7))).headers().clone();
+    let headers = delivery_request.request(NOW, Some(&key(7))).headers().clone();
     Scene {
         method: "POST",
         url: URL.into(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forgerun_core::catalog::{ErrorLevel, Kind, ProcessingStage};
-use forgerun_core::command::{Conclude, Held, Holder};
+use forgerun_core::command::{Conclude, HeldJob, LeaseProof};
 use forgerun_core::item::{ItemEnd, ItemError};
 use forgerun_core::{Command, job::Job};
 use forgerun_problem::check::{Carrier, Level as Conformance, inspect_on};
@@ -322,7 +322,7 @@ async fn jobs(sweep: &mut Sweep) {
                 let error =
                     ItemError { kind: failed, message: failed.entry().meaning.into(), retryable: false };
                 let end = |id: &str, error| ItemEnd { id: id.into(), error };
-                let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+                let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
                 let ends = Arc::from([end("0", None), end("1", Some(error))]);
                 let conclude = Command::Conclude(Conclude { held, ends });
                 server.app.engine.act(conclude).await.unwrap().0

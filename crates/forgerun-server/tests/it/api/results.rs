@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use forgerun_core::Command;
-use forgerun_core::command::{Held, Holder, Output, Succeed};
+use forgerun_core::command::{HeldJob, LeaseProof, Output, Succeed};
 use forgerun_core::id::ClientId;
 use forgerun_core::job::Job;
 use forgerun_problem::Digest;
@@ -44,13 +44,13 @@ async fn left(server: &Server, client: &Client, output: Output) -> String {
 }
 
 async fn finish(server: &Server, job: &Job, output: Output) {
-    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+    let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
     let succeed = Succeed { held, output: Some(Arc::new(output)) };
     server.app.engine.act(Command::Succeed(succeed)).await.unwrap();
 }
 
 async fn kept(server: &Server, media_type: &str, name: Option<&str>, size: usize) -> Output {
-    let mut intake = server.app.engine.keep(media_type, name.map(str::to_owned));
+    let mut intake = server.app.engine.begin_result(media_type, name.map(str::to_owned));
     for part in bytes(size).chunks(99_999) {
         intake.write(Bytes::copy_from_slice(part)).await.unwrap();
     }
@@ -419,7 +419,7 @@ async fn a_job_that_left_nothing_has_no_result() {
     let client = server.client().await;
     let id = client.job().await;
     let job = server.claim(true).await;
-    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+    let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
     server.app.engine.act(Command::Succeed(Succeed { held, output: None })).await.unwrap();
     assert_eq!(client.get(&format!("/v1/jobs/{id}")).await.header("link"), None);
     let refused = client.get(&format!("/v1/jobs/{id}/result")).await.refused(404, "RFA_JOB_NOT_FOUND");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use forgerun_core::Command;
-use forgerun_core::command::{Extend, Held, Holder};
+use forgerun_core::command::{Extend, HeldJob, LeaseProof};
 use forgerun_server::Bounds;
 use forgerun_store::Fault;
 
@@ -91,7 +91,7 @@ async fn signs_of_life_are_counted_if_the_worker_still_holds_the_job() {
     let job = server.claim(true).await;
     let alive = |held| Command::Extend(Extend { held, lease: None, note: None });
     server.app.engine.act(alive(held(&job))).await.unwrap();
-    let stale = Held { job: job.id, holder: Holder::Token(job.fence + 1), client: None };
+    let stale = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence + 1), client: None };
     server.app.engine.act(alive(stale)).await.unwrap_err();
     let text = scrape(&server).await;
     assert!(text.lines().any(|line| line == "worker_heartbeats_total 1"), "{text}");

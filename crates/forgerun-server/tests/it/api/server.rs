@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Claim, Fail, Held, Holder, Output, Succeed, WorkError, WorkerKind};
+use forgerun_core::command::{Claim, Fail, HeldJob, LeaseProof, Output, Succeed, WorkError, WorkerKind};
 use forgerun_core::job::{Job, Lane, Name};
 use forgerun_core::queue::QueueId;
 use forgerun_core::time::Time;
@@ -205,8 +205,8 @@ impl Server {
     }
 }
 
-pub(crate) fn held(job: &Job) -> Held {
-    Held { job: job.id, holder: Holder::Token(job.fence), client: None }
+pub(crate) fn held(job: &Job) -> HeldJob {
+    HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None }
 }
 
 /// A client and its key.

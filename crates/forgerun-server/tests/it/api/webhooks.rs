@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use forgerun_core::command::{DeliveryCommand, SendResult, Settle, Take};
+use forgerun_core::command::{DeliveryClaim, DeliveryCommand, SendResult, Settle};
 use forgerun_core::delivery::{Delivery, DeliveryAttempt, DeliveryFailure, DeliveryPolicy};
 use forgerun_core::{Answer, Command};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn path(webhook: &Value) -> String {
 
 /// Takes what is due and settles all of it like this.
 async fn settle(server: &Server, sent: impl Fn(&Delivery) -> SendResult) -> usize {
-    let take = Take { limit: 100, lease: Duration::from_secs(30), closed: BTreeMap::new() };
+    let take = DeliveryClaim { limit: 100, lease: Duration::from_secs(30), closed: BTreeMap::new() };
     let command = Command::Delivery(DeliveryCommand::Take(take));
     let Answer::Taken(taken) = server.app.engine.run(command).await.unwrap() else { panic!("not taken") };
     for delivery in &taken.deliveries {

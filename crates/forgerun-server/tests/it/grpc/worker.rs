@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use forgerun_client::worker::{Context, Failure, Note, Output, Taken};
+use forgerun_client::worker::{ClaimedJob, Context, Failure, Note, Output};
 use forgerun_client::{Client as ForgeClient, Worker};
 use forgerun_store::testing::free_port;
 use serde_json::json;
@@ -30,7 +30,7 @@ async fn push(world: &World, options: serde_json::Value, args: serde_json::Value
     pushed["job"]["id"].as_str().unwrap().to_owned()
 }
 
-async fn upper(job: Taken, _: Context) -> Result<Output, Failure> {
+async fn upper(job: ClaimedJob, _: Context) -> Result<Output, Failure> {
     let [text]: [String; 1] = serde_json::from_str(job.input())?;
     Output::json(&json!({"text": text.to_uppercase()}))
 }

@@ -32,7 +32,7 @@ use crate::sinks::nats::NatsServer;
 use crate::sinks::wait_for;
 use crate::webhooks::receiver::{Receiver, read_request};
 use checks::{Reports, check_deliveries, check_lost_attempts, check_sessions, check_sink, check_ticks, sink};
-use network::{Network, Services, Surroundings, Trouble};
+use network::{Network, NetworkFault, Services, Surroundings};
 
 const TOKEN: &str = "the-operator-and-nobody-else";
 
@@ -45,7 +45,7 @@ const AWAY: Duration = Duration::from_secs(6);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mishap {
     /// To the network of a node.
-    Network(Trouble),
+    Network(NetworkFault),
     /// A node is frozen.
     Frozen,
     /// All nodes are stopped and started, one after the other.
@@ -53,11 +53,11 @@ enum Mishap {
 }
 
 const MISHAPS: [Mishap; 7] = [
-    Mishap::Network(Trouble::DatabaseCut),
-    Mishap::Network(Trouble::ClientsCut),
-    Mishap::Network(Trouble::DatabaseSlow),
-    Mishap::Network(Trouble::BrokerCut),
-    Mishap::Network(Trouble::PacketsLost),
+    Mishap::Network(NetworkFault::DatabaseCut),
+    Mishap::Network(NetworkFault::ClientsCut),
+    Mishap::Network(NetworkFault::DatabaseSlow),
+    Mishap::Network(NetworkFault::BrokerCut),
+    Mishap::Network(NetworkFault::PacketsLost),
     Mishap::Restarts,
     Mishap::Frozen,
 ];
@@ -65,7 +65,7 @@ const MISHAPS: [Mishap; 7] = [
 impl Mishap {
     /// Whether a node cannot send to the broker, so that another takes over.
     fn ends_sending(self) -> bool {
-        matches!(self, Mishap::Frozen | Mishap::Network(Trouble::DatabaseCut | Trouble::BrokerCut))
+        matches!(self, Mishap::Frozen | Mishap::Network(NetworkFault::DatabaseCut | NetworkFault::BrokerCut))
     }
 }
 
@@ -192,9 +192,9 @@ fn befall(mishap: Mishap, n: usize, nodes: &mut [Node], load: &Load) {
     let n = if mishap.ends_sending() { sender(nodes, None) } else { n };
     println!("{mishap:?}, node {n}");
     match mishap {
-        Mishap::Network(trouble) => {
+        Mishap::Network(fault) => {
             let node = &mut nodes[n];
-            node.around.spoil(trouble, &node.server);
+            node.around.spoil(fault, &node.server);
             go_on_without(n, mishap, nodes, load);
             nodes[n].around.mend();
         }

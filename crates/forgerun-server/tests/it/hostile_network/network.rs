@@ -17,7 +17,7 @@ use crate::process::Server;
 
 /// What happens to a node's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum NetworkFault {
     DatabaseCut,
     BrokerCut,
     ClientsCut,
@@ -67,28 +67,28 @@ impl Network {
 
     /// What lies around this node.
     pub(super) fn around(&self, n: usize, services: Services, runtime: &Handle) -> Surroundings {
-        let road = match self {
+        let path = match self {
             Network::Namespaces(namespaces) => {
-                Road::Namespace { namespace: namespaces.all[n].clone(), slow: None }
+                NetworkPath::Namespace { namespace: namespaces.all[n].clone(), slow: None }
             }
-            Network::Wires => Road::Wires {
+            Network::Wires => NetworkPath::Wires {
                 to_database: Wire::to(services.database, runtime),
                 to_broker: Wire::to(services.broker, runtime),
                 from_clients: None,
             },
         };
-        Surroundings { road, services, runtime: runtime.clone() }
+        Surroundings { path, services, runtime: runtime.clone() }
     }
 }
 
 /// What lies around a node.
 pub(super) struct Surroundings {
-    road: Road,
+    path: NetworkPath,
     services: Services,
     runtime: Handle,
 }
 
-enum Road {
+enum NetworkPath {
     /// `slow` is there while the database is.
     Namespace { namespace: Namespace, slow: Option<Wire> },
     /// `from_clients` is there once the node was started.
@@ -98,17 +98,17 @@ enum Road {
 impl Surroundings {
     /// Where the node shall listen.
     pub(super) fn listen(&self) -> SocketAddr {
-        match &self.road {
-            Road::Namespace { namespace, .. } => (namespace.address, 0).into(),
-            Road::Wires { .. } => (Ipv4Addr::LOCALHOST, 0).into(),
+        match &self.path {
+            NetworkPath::Namespace { namespace, .. } => (namespace.address, 0).into(),
+            NetworkPath::Wires { .. } => (Ipv4Addr::LOCALHOST, 0).into(),
         }
     }
 
     /// Where the node finds what it needs.
     pub(super) fn services(&self) -> Services {
-        match &self.road {
-            Road::Namespace { .. } => self.services,
-            Road::Wires { to_database, to_broker, .. } => {
+        match &self.path {
+            NetworkPath::Namespace { .. } => self.services,
+            NetworkPath::Wires { to_database, to_broker, .. } => {
                 Services { database: to_database.address, broker: to_broker.address }
             }
         }
@@ -116,44 +116,44 @@ impl Surroundings {
 
     /// The command as it must run to be here.
     pub(super) fn inside(&self, command: Command) -> Command {
-        match &self.road {
-            Road::Namespace { namespace, .. } => namespace.inside(&command),
-            Road::Wires { .. } => command,
+        match &self.path {
+            NetworkPath::Namespace { namespace, .. } => namespace.inside(&command),
+            NetworkPath::Wires { .. } => command,
         }
     }
 
     /// Where clients find the node, which has just been started.
     pub(super) fn for_clients(&mut self, server: &Server) -> SocketAddr {
-        match &mut self.road {
-            Road::Namespace { .. } => server.address,
-            Road::Wires { from_clients, .. } => {
+        match &mut self.path {
+            NetworkPath::Namespace { .. } => server.address,
+            NetworkPath::Wires { from_clients, .. } => {
                 from_clients.insert(Wire::to(server.address, &self.runtime)).address
             }
         }
     }
 
-    pub(super) fn spoil(&mut self, trouble: Trouble, server: &Server) {
-        match &mut self.road {
-            Road::Namespace { namespace, slow } => {
-                let way_round = (trouble == Trouble::DatabaseSlow).then(|| {
+    pub(super) fn spoil(&mut self, fault: NetworkFault, server: &Server) {
+        match &mut self.path {
+            NetworkPath::Namespace { namespace, slow } => {
+                let way_round = (fault == NetworkFault::DatabaseSlow).then(|| {
                     let wire = Wire::at(self.services.database.ip(), self.services.database, &self.runtime);
                     wire.set(Condition { delay: DELAY, ..Condition::default() });
                     slow.insert(wire).address
                 });
-                let rules = rules(trouble, self.services, server.address.port(), way_round);
+                let rules = rules(fault, self.services, server.address.port(), way_round);
                 namespace.set_rules(&rules).unwrap();
             }
-            Road::Wires { to_database, to_broker, from_clients } => {
+            NetworkPath::Wires { to_database, to_broker, from_clients } => {
                 let cut = Condition { is_cut: true, ..Condition::default() };
                 let slow = Condition { delay: DELAY, ..Condition::default() };
                 let losing = Condition { lost_percent: LOST_PERCENT, ..Condition::default() };
                 let from_clients = from_clients.as_ref().expect("the node was started");
-                match trouble {
-                    Trouble::DatabaseCut => to_database.set(cut),
-                    Trouble::BrokerCut => to_broker.set(cut),
-                    Trouble::ClientsCut => from_clients.set(cut),
-                    Trouble::DatabaseSlow => to_database.set(slow),
-                    Trouble::PacketsLost => {
+                match fault {
+                    NetworkFault::DatabaseCut => to_database.set(cut),
+                    NetworkFault::BrokerCut => to_broker.set(cut),
+                    NetworkFault::ClientsCut => from_clients.set(cut),
+                    NetworkFault::DatabaseSlow => to_database.set(slow),
+                    NetworkFault::PacketsLost => {
                         [&*to_database, to_broker, from_clients]
                             .into_iter()
                             .for_each(|wire| wire.set(losing));
@@ -164,12 +164,12 @@ impl Surroundings {
     }
 
     pub(super) fn mend(&mut self) {
-        match &mut self.road {
-            Road::Namespace { namespace, slow } => {
+        match &mut self.path {
+            NetworkPath::Namespace { namespace, slow } => {
                 namespace.set_rules("").unwrap();
                 *slow = None;
             }
-            Road::Wires { to_database, to_broker, from_clients } => {
+            NetworkPath::Wires { to_database, to_broker, from_clients } => {
                 for wire in [&*to_database, to_broker].into_iter().chain(from_clients.as_ref()) {
                     wire.set(Condition::default());
                 }
@@ -179,19 +179,19 @@ impl Surroundings {
 }
 
 /// What the firewall of a node does. `port` is where the node listens.
-fn rules(trouble: Trouble, services: Services, port: u16, way_round: Option<SocketAddr>) -> String {
+fn rules(fault: NetworkFault, services: Services, port: u16, way_round: Option<SocketAddr>) -> String {
     let Services { database, broker } = services;
     let cut_from = |there: SocketAddr| {
         (format!("tcp sport {} drop", there.port()), format!("tcp dport {} drop", there.port()))
     };
     let lost = format!("numgen random mod 100 < {LOST_PERCENT} drop");
-    let (into, out) = match trouble {
-        Trouble::DatabaseCut => cut_from(database),
-        Trouble::BrokerCut => cut_from(broker),
-        Trouble::ClientsCut => (format!("tcp dport {port} drop"), format!("tcp sport {port} drop")),
-        Trouble::PacketsLost => (lost.clone(), lost),
+    let (into, out) = match fault {
+        NetworkFault::DatabaseCut => cut_from(database),
+        NetworkFault::BrokerCut => cut_from(broker),
+        NetworkFault::ClientsCut => (format!("tcp dport {port} drop"), format!("tcp sport {port} drop")),
+        NetworkFault::PacketsLost => (lost.clone(), lost),
         // What still goes there belongs to a connection that is older than the way round.
-        Trouble::DatabaseSlow => {
+        NetworkFault::DatabaseSlow => {
             (String::new(), format!("tcp dport {} reject with tcp reset", database.port()))
         }
     };

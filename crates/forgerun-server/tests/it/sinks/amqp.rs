@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Message, Road, World, drained, sink, submit_job};
+use super::{BrokerSetup, Message, World, drained, sink, submit_job};
 use crate::rabbitmq::{Broker, pika};
 
 /// Binds a queue to the exchange, as a consumer would, before anything is sent.
@@ -29,16 +29,16 @@ fn read(url: &str) -> Vec<Message> {
     Message::all(&pika(url, program, &json!(null)))
 }
 
-fn road<'a>(url: &str, read: &'a dyn Fn() -> Vec<Message>) -> Road<'a> {
+fn setup<'a>(url: &str, read: &'a dyn Fn() -> Vec<Message>) -> BrokerSetup<'a> {
     let environment = vec![("FORGERUN_AMQP__URL", url.to_owned())];
-    Road { environment, section: "AMQP", prefix: "cloudEvents_", read }
+    BrokerSetup { environment, section: "AMQP", prefix: "cloudEvents_", read }
 }
 
 #[test]
 fn events_arrive_in_a_topic_exchange_as_over_http() {
     let url = Broker::shared().vhost();
     bind(&url);
-    super::events_arrive_as_over_http(&road(&url, &|| read(&url)), |told, job| {
+    super::events_arrive_as_over_http(&setup(&url, &|| read(&url)), |told, job| {
         assert_eq!(told.address, "default.job_failed");
         let value = told.json();
         let object = if value["specversion"].is_string() { &value["data"] } else { &value };
@@ -52,7 +52,7 @@ fn events_arrive_in_a_topic_exchange_as_over_http() {
 fn nothing_is_lost_when_the_server_is_killed() {
     let url = Broker::shared().vhost();
     bind(&url);
-    super::nothing_is_lost_when_the_server_is_killed(&road(&url, &|| read(&url)));
+    super::nothing_is_lost_when_the_server_is_killed(&setup(&url, &|| read(&url)));
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn nothing_is_lost_when_the_broker_is_killed() {
     let broker = Broker::start();
     let url = broker.vhost();
     bind(&url);
-    super::nothing_is_lost_when_the_broker_is_killed(&road(&url, &|| read(&url)), &|| {
+    super::nothing_is_lost_when_the_broker_is_killed(&setup(&url, &|| read(&url)), &|| {
         broker.kill();
         broker.start_again();
     });
@@ -70,14 +70,14 @@ fn nothing_is_lost_when_the_broker_is_killed() {
 fn a_wrong_password_and_an_exchange_of_another_type_are_told() {
     let url = Broker::shared().vhost();
     let wrong = url.replace("guest:guest@", "guest:hunter2@");
-    super::trouble_is_told_and_the_rest_goes_on(&road(&wrong, &Vec::new), "could not connect to amqp.url");
+    super::trouble_is_told_and_the_rest_goes_on(&setup(&wrong, &Vec::new), "could not connect to amqp.url");
     pika(
         &url,
         "channel.exchange_declare('forgerun.results', 'fanout', durable=True)\nprint('null')\n",
         &Value::Null,
     );
     super::trouble_is_told_and_the_rest_goes_on(
-        &road(&url, &Vec::new),
+        &setup(&url, &Vec::new),
         "could not declare exchange forgerun.results",
     );
 }
@@ -86,7 +86,7 @@ fn a_wrong_password_and_an_exchange_of_another_type_are_told() {
 fn a_job_whose_routing_key_would_be_too_long_is_left_out_and_the_next_goes_out() {
     let url = Broker::shared().vhost();
     bind(&url);
-    let world = World::new(&road(&url, &Vec::new), &[]);
+    let world = World::new(&setup(&url, &Vec::new), &[]);
     let server = world.start();
     drained(&server);
     // Valid for a queue; in a routing key each dot takes three bytes.

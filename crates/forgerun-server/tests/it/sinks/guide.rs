@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::thread;
 
-use super::{Road, World, submit};
+use super::{BrokerSetup, World, submit};
 use crate::rabbitmq;
 
 const PAGE: &str = include_str!("../../../../../docs/brokers.md");
@@ -19,8 +19,8 @@ fn program(heading: &str) -> &'static str {
 }
 
 /// Runs the program of a broker until it has told of a job that failed.
-fn tells_of_a_result(heading: &str, url: &str, road: &Road<'_>) {
-    let world = World::new(road, &[]);
+fn tells_of_a_result(heading: &str, url: &str, setup: &BrokerSetup<'_>) {
+    let world = World::new(setup, &[]);
     let server = world.start();
     super::drained(&server);
     let mut command = Command::new(rabbitmq::python());
@@ -54,7 +54,11 @@ fn the_consumer_for_nats_in_the_guide_runs() {
     let server = super::nats::NatsServer::start(&[]);
     let url = server.url("");
     let environment = vec![("FORGERUN_NATS__URL", url.clone())];
-    tells_of_a_result("NATS", &url, &Road { environment, section: "NATS", prefix: "ce-", read: &Vec::new });
+    tells_of_a_result(
+        "NATS",
+        &url,
+        &BrokerSetup { environment, section: "NATS", prefix: "ce-", read: &Vec::new },
+    );
 }
 
 #[test]
@@ -62,8 +66,8 @@ fn the_consumer_for_nats_in_the_guide_runs() {
 fn the_consumer_for_rabbitmq_in_the_guide_runs() {
     let url = rabbitmq::Broker::shared().vhost();
     let environment = vec![("FORGERUN_AMQP__URL", url.clone())];
-    let road = Road { environment, section: "AMQP", prefix: "cloudEvents_", read: &Vec::new };
-    tells_of_a_result("RabbitMQ", &url, &road);
+    let setup = BrokerSetup { environment, section: "AMQP", prefix: "cloudEvents_", read: &Vec::new };
+    tells_of_a_result("RabbitMQ", &url, &setup);
 }
 
 #[test]
@@ -71,6 +75,6 @@ fn the_consumer_for_rabbitmq_in_the_guide_runs() {
 fn the_consumer_for_kafka_in_the_guide_runs() {
     let Some(broker) = super::kafka::KafkaBroker::shared() else { return };
     let environment = vec![("FORGERUN_KAFKA__BROKERS", broker.address())];
-    let road = Road { environment, section: "KAFKA", prefix: "ce_", read: &Vec::new };
-    tells_of_a_result("Kafka", &broker.address(), &road);
+    let setup = BrokerSetup { environment, section: "KAFKA", prefix: "ce_", read: &Vec::new };
+    tells_of_a_result("Kafka", &broker.address(), &setup);
 }

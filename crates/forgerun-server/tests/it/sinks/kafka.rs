@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use forgerun_store::testing::free_ports;
 
 use super::broker_process::BrokerProcess;
-use super::{Message, Road, python, tools, wait_for};
+use super::{BrokerSetup, Message, python, tools, wait_for};
 
 const PASSWORD: &str = "right";
 
@@ -169,17 +169,17 @@ fn certificate(year: i32) -> (String, String) {
     (parameters.self_signed(&key).unwrap().pem(), key.serialize_pem())
 }
 
-fn road<'a>(broker: &KafkaBroker, topic: &str, read: &'a dyn Fn() -> Vec<Message>) -> Road<'a> {
+fn setup<'a>(broker: &KafkaBroker, topic: &str, read: &'a dyn Fn() -> Vec<Message>) -> BrokerSetup<'a> {
     let environment =
         vec![("FORGERUN_KAFKA__BROKERS", broker.address()), ("FORGERUN_KAFKA__TOPIC", topic.to_owned())];
-    Road { environment, section: "KAFKA", prefix: "ce_", read }
+    BrokerSetup { environment, section: "KAFKA", prefix: "ce_", read }
 }
 
 #[test]
 fn events_arrive_in_a_topic_as_over_http() {
     let Some(broker) = KafkaBroker::shared() else { return };
     let topic = "arrive";
-    super::events_arrive_as_over_http(&road(broker, topic, &|| broker.read(topic)), |told, job| {
+    super::events_arrive_as_over_http(&setup(broker, topic, &|| broker.read(topic)), |told, job| {
         assert_eq!((told.key.as_str(), told.address.as_str()), (job, topic));
     });
 }
@@ -188,14 +188,14 @@ fn events_arrive_in_a_topic_as_over_http() {
 fn nothing_is_lost_when_the_server_is_killed() {
     let Some(broker) = KafkaBroker::shared() else { return };
     let topic = "killed";
-    super::nothing_is_lost_when_the_server_is_killed(&road(broker, topic, &|| broker.read(topic)));
+    super::nothing_is_lost_when_the_server_is_killed(&setup(broker, topic, &|| broker.read(topic)));
 }
 
 #[test]
 fn nothing_is_lost_when_the_broker_is_killed() {
     let Some(broker) = KafkaBroker::start() else { return };
     let topic = "restarted";
-    super::nothing_is_lost_when_the_broker_is_killed(&road(&broker, topic, &|| broker.read(topic)), &|| {
+    super::nothing_is_lost_when_the_broker_is_killed(&setup(&broker, topic, &|| broker.read(topic)), &|| {
         broker.process.kill();
         broker.start_again();
     });
@@ -206,16 +206,16 @@ fn a_message_above_the_bound_of_the_topic_is_left_out() {
     let Some(broker) = KafkaBroker::shared() else { return };
     let topic = "small";
     broker.make_topic(topic, r#"{"max.message.bytes": "4096", "compression.type": "uncompressed"}"#);
-    super::a_message_that_is_too_large_is_left_out(&road(broker, topic, &|| broker.read(topic)));
+    super::a_message_that_is_too_large_is_left_out(&setup(broker, topic, &|| broker.read(topic)));
 }
 
 #[test]
 fn a_topic_that_does_not_exist_is_told_where_it_shall_not_be_made() {
     let Some(broker) = KafkaBroker::shared() else { return };
-    let mut road = road(broker, "missing", &Vec::new);
-    road.environment.push(("FORGERUN_KAFKA__CREATE_TOPIC", "false".to_owned()));
+    let mut setup = setup(broker, "missing", &Vec::new);
+    setup.environment.push(("FORGERUN_KAFKA__CREATE_TOPIC", "false".to_owned()));
     super::trouble_is_told_and_the_rest_goes_on(
-        &road,
+        &setup,
         "topic missing does not exist; make it, or set kafka.create_topic",
     );
 }
@@ -238,13 +238,13 @@ fn results_go_out_over_tls_with_plain_and_scram() {
     let Some(broker) = KafkaBroker::shared() else { return };
     for (mechanism, topic) in [("PLAIN", "secure-plain"), ("SCRAM-SHA-512", "secure-scram")] {
         let read = || broker.read(topic);
-        let mut road = road(broker, topic, &read);
-        road.environment.extend(secure(broker, mechanism, PASSWORD));
-        let world = super::World::new(&road, &[]);
+        let mut setup = setup(broker, topic, &read);
+        setup.environment.extend(secure(broker, mechanism, PASSWORD));
+        let world = super::World::new(&setup, &[]);
         let server = world.start();
         let job = super::submit(&server, "FAIL_IMMEDIATE");
         super::drained(&server);
-        let keys: Vec<String> = (road.read)().into_iter().map(|message| message.key).collect();
+        let keys: Vec<String> = (setup.read)().into_iter().map(|message| message.key).collect();
         assert_eq!(keys, [job], "{mechanism}");
     }
 }
@@ -252,10 +252,10 @@ fn results_go_out_over_tls_with_plain_and_scram() {
 #[test]
 fn a_wrong_password_and_an_expired_certificate_are_told() {
     let Some(broker) = KafkaBroker::shared() else { return };
-    let mut wrong = road(broker, "wrong", &Vec::new);
+    let mut wrong = setup(broker, "wrong", &Vec::new);
     wrong.environment.extend(secure(broker, "SCRAM-SHA-512", "hunter2"));
     super::trouble_is_told_and_the_rest_goes_on(&wrong, "uthentication failed");
-    let mut expired = road(broker, "expired", &Vec::new);
+    let mut expired = setup(broker, "expired", &Vec::new);
     let ca = broker.process.folder().join("expired.crt");
     expired.environment.extend([
         ("FORGERUN_KAFKA__BROKERS", format!("localhost:{}", broker.expired)),

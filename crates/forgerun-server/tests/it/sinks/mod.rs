@@ -72,7 +72,7 @@ impl Message {
 }
 
 /// A broker, as a scenario sees it.
-struct Road<'a> {
+struct BrokerSetup<'a> {
     /// What makes a server send there.
     environment: Vec<(&'static str, String)>,
     /// The section of the configuration.
@@ -90,8 +90,8 @@ struct World {
 }
 
 impl World {
-    fn new(road: &Road<'_>, more: &[(&str, &str)]) -> World {
-        let given = road.environment.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    fn new(setup: &BrokerSetup<'_>, more: &[(&str, &str)]) -> World {
+        let given = setup.environment.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
         let more = more.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         World { folder: tempfile::tempdir().unwrap(), environment: given.chain(more).collect() }
     }
@@ -212,22 +212,22 @@ fn check_order(messages: &[Message]) {
 }
 
 /// Failures arrive byte for byte as over HTTP, with everything beside them, in each mode of CloudEvents.
-fn events_arrive_as_over_http(road: &Road<'_>, check: impl Fn(&Message, &str)) {
+fn events_arrive_as_over_http(setup: &BrokerSetup<'_>, check: impl Fn(&Message, &str)) {
     for mode in ["off", "binary", "structured"] {
-        let events = format!("FORGERUN_{}__EVENTS", road.section);
+        let events = format!("FORGERUN_{}__EVENTS", setup.section);
         // Leases that no stall outlasts: a job that is taken for lost has more events.
         let more =
             [(&*events, "all"), ("FORGERUN_CLOUDEVENTS__MODE", mode), ("FORGERUN_WORKERS__LEASE_S", "60")];
-        let world = World::new(road, &more);
+        let world = World::new(setup, &more);
         let server = world.start();
         let (failed, succeeded) = (submit(&server, "FAIL_IMMEDIATE"), submit(&server, "SUCCESS_FAST"));
         drained(&server);
-        let messages = (road.read)();
+        let messages = (setup.read)();
         let of = |id: &str| messages.iter().filter(|message| message.job() == id).collect::<Vec<_>>();
         let told = *of(&failed).last().expect("the failure was sent");
         let stored = failure(&server, &failed);
         let header = |name: &str| told.headers.get(name).map(String::as_str);
-        let attribute = |name: &str| header(&format!("{}{name}", road.prefix));
+        let attribute = |name: &str| header(&format!("{}{name}", setup.prefix));
         match mode {
             "structured" => {
                 let envelope = told.json();
@@ -280,9 +280,9 @@ fn events_arrive_as_over_http(road: &Road<'_>, check: impl Fn(&Message, &str)) {
 }
 
 /// The server is killed under load, again and again: the result of every job that was acknowledged arrives.
-fn nothing_is_lost_when_the_server_is_killed(road: &Road<'_>) {
-    let events = format!("FORGERUN_{}__EVENTS", road.section);
-    let world = World::new(road, &[(&events, "all")]);
+fn nothing_is_lost_when_the_server_is_killed(setup: &BrokerSetup<'_>) {
+    let events = format!("FORGERUN_{}__EVENTS", setup.section);
+    let world = World::new(setup, &[(&events, "all")]);
     // The sink must have been used before the first event that it shall not miss.
     drained(&world.start());
     let mut heard = BTreeSet::new();
@@ -290,14 +290,14 @@ fn nothing_is_lost_when_the_server_is_killed(road: &Road<'_>) {
     for _ in 0..n_kills {
         heard.extend(load_and_kill(&world.start(), ""));
     }
-    check_all(road, &world.start(), &heard);
+    check_all(setup, &world.start(), &heard);
     println!("{} jobs over {n_kills} kills of the server: all results arrived", heard.len());
 }
 
 /// The broker is killed under load and comes back.
-fn nothing_is_lost_when_the_broker_is_killed(road: &Road<'_>, kill_and_restart: &dyn Fn()) {
-    let events = format!("FORGERUN_{}__EVENTS", road.section);
-    let world = World::new(road, &[(&events, "all")]);
+fn nothing_is_lost_when_the_broker_is_killed(setup: &BrokerSetup<'_>, kill_and_restart: &dyn Fn()) {
+    let events = format!("FORGERUN_{}__EVENTS", setup.section);
+    let world = World::new(setup, &[(&events, "all")]);
     let server = world.start();
     drained(&server);
     let mut heard = load(&[server.address], "", 50);
@@ -309,18 +309,18 @@ fn nothing_is_lost_when_the_broker_is_killed(road: &Road<'_>, kill_and_restart: 
             heard.extend(loading.join().unwrap());
         });
     }
-    check_all(road, &server, &heard);
+    check_all(setup, &server, &heard);
     println!("{} jobs over {n_kills} kills of the broker: all results arrived", heard.len());
 }
 
 /// Every job has ended, and its end has arrived with the bytes that HTTP gives, its events in order.
-fn check_all(road: &Road<'_>, server: &Server, heard: &BTreeSet<String>) {
+fn check_all(setup: &BrokerSetup<'_>, server: &Server, heard: &BTreeSet<String>) {
     let mut connection = Connection::open(server.address, "").unwrap();
     for id in heard {
         wait_for_end(&mut connection, id);
     }
     drained(server);
-    let messages = (road.read)();
+    let messages = (setup.read)();
     check_order(&messages);
     let mut ends: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     for message in &messages {
@@ -342,8 +342,8 @@ fn check_all(road: &Road<'_>, server: &Server, heard: &BTreeSet<String>) {
 }
 
 /// The broker cannot be used: a clear line, a metric, and everything else goes on.
-fn trouble_is_told_and_the_rest_goes_on(road: &Road<'_>, expected: &str) {
-    let world = World::new(road, &[("FORGERUN_LOG__LEVEL", "warn")]);
+fn trouble_is_told_and_the_rest_goes_on(setup: &BrokerSetup<'_>, expected: &str) {
+    let world = World::new(setup, &[("FORGERUN_LOG__LEVEL", "warn")]);
     let mut server = world.start();
     submit(&server, "SUCCESS_FAST");
     // A slow broker may first be late with its answer, which is another error.
@@ -373,8 +373,8 @@ fn trouble_is_told_and_the_rest_goes_on(road: &Road<'_>, expected: &str) {
 }
 
 /// A message that the broker never takes is left out and counted; what follows goes out.
-fn a_message_that_is_too_large_is_left_out(road: &Road<'_>) {
-    let world = World::new(road, &[]);
+fn a_message_that_is_too_large_is_left_out(setup: &BrokerSetup<'_>) {
+    let world = World::new(setup, &[]);
     let server = world.start();
     drained(&server);
     let mut connection = Connection::open(server.address, "").unwrap();
@@ -386,7 +386,7 @@ fn a_message_that_is_too_large_is_left_out(road: &Road<'_>) {
     wait_for_end(&mut connection, &large);
     let small = submit(&server, "SUCCESS_FAST");
     drained(&server);
-    let jobs: Vec<String> = (road.read)().iter().map(Message::job).collect();
+    let jobs: Vec<String> = (setup.read)().iter().map(Message::job).collect();
     assert!(jobs.contains(&small) && !jobs.contains(&large), "{jobs:?}");
     assert_eq!(sink(&server)["refused"], 1);
 }

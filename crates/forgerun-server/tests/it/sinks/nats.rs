@@ -6,7 +6,7 @@ use std::process::Command;
 use forgerun_store::testing::free_port;
 
 use super::broker_process::BrokerProcess;
-use super::{Message, Road, python, tools, wait_for};
+use super::{BrokerSetup, Message, python, tools, wait_for};
 
 /// A server with JetStream; each test has its own, since it starts at once.
 pub(crate) struct NatsServer {
@@ -65,14 +65,14 @@ asyncio.run(main())
     }
 }
 
-fn road<'a>(url: String, read: &'a dyn Fn() -> Vec<Message>) -> Road<'a> {
-    Road { environment: vec![("FORGERUN_NATS__URL", url)], section: "NATS", prefix: "ce-", read }
+fn setup<'a>(url: String, read: &'a dyn Fn() -> Vec<Message>) -> BrokerSetup<'a> {
+    BrokerSetup { environment: vec![("FORGERUN_NATS__URL", url)], section: "NATS", prefix: "ce-", read }
 }
 
 #[test]
 fn events_arrive_in_jetstream_as_over_http() {
     let server = NatsServer::start(&[]);
-    super::events_arrive_as_over_http(&road(server.url(""), &|| server.read()), |told, job| {
+    super::events_arrive_as_over_http(&setup(server.url(""), &|| server.read()), |told, job| {
         assert_eq!(told.address, "forgerun.jobs.default.job_failed");
         assert!(told.headers.contains_key("Nats-Msg-Id"), "{told:?}");
         assert!(!job.is_empty());
@@ -82,7 +82,7 @@ fn events_arrive_in_jetstream_as_over_http() {
 #[test]
 fn nothing_is_lost_when_the_server_is_killed() {
     let server = NatsServer::start(&[]);
-    super::nothing_is_lost_when_the_server_is_killed(&road(server.url(""), &|| server.read()));
+    super::nothing_is_lost_when_the_server_is_killed(&setup(server.url(""), &|| server.read()));
     let ids: Vec<String> = server.read().into_iter().map(|message| message.key).collect();
     let distinct: std::collections::BTreeSet<&String> = ids.iter().collect();
     assert_eq!(distinct.len(), ids.len(), "the stream leaves repetitions out by their id");
@@ -91,7 +91,7 @@ fn nothing_is_lost_when_the_server_is_killed() {
 #[test]
 fn nothing_is_lost_when_the_broker_is_killed() {
     let server = NatsServer::start(&[]);
-    super::nothing_is_lost_when_the_broker_is_killed(&road(server.url(""), &|| server.read()), &|| {
+    super::nothing_is_lost_when_the_broker_is_killed(&setup(server.url(""), &|| server.read()), &|| {
         server.process.kill();
         server.start_again();
     });
@@ -100,9 +100,9 @@ fn nothing_is_lost_when_the_broker_is_killed() {
 #[test]
 fn a_wrong_password_and_a_server_without_jetstream_are_told() {
     let server = NatsServer::start(&["--user", "me", "--pass", "right"]);
-    let wrong = road(server.url("me:hunter2@"), &Vec::new);
+    let wrong = setup(server.url("me:hunter2@"), &Vec::new);
     super::trouble_is_told_and_the_rest_goes_on(&wrong, "refuses the credentials in nats.url");
-    let nobody = road("nats://127.0.0.1:1".to_owned(), &Vec::new);
+    let nobody = setup("nats://127.0.0.1:1".to_owned(), &Vec::new);
     super::trouble_is_told_and_the_rest_goes_on(&nobody, "could not connect to nats.url");
 }
 
@@ -112,5 +112,5 @@ fn a_message_above_max_payload_is_left_out() {
     let settings = server.process.folder().join("small.conf");
     std::fs::write(&settings, "max_payload: 4096\n").unwrap();
     let server = NatsServer::start(&["--config", &settings.display().to_string()]);
-    super::a_message_that_is_too_large_is_left_out(&road(server.url(""), &|| server.read()));
+    super::a_message_that_is_too_large_is_left_out(&setup(server.url(""), &|| server.read()));
 }

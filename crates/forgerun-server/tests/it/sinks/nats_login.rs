@@ -6,15 +6,15 @@ use std::path::Path;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 use super::nats::NatsServer;
-use super::{Road, World, drained, python, submit};
+use super::{BrokerSetup, World, drained, python, submit};
 use crate::process::forgerun;
 
 const PASSWORD: &str = "p@ss:w/rd";
 
 /// The broker acknowledges the end of a job that a server with this environment has run.
 fn gets_in(environment: Vec<(&'static str, String)>) {
-    let road = Road { environment, section: "NATS", prefix: "ce-", read: &Vec::new };
-    let world = World::new(&road, &[]);
+    let setup = BrokerSetup { environment, section: "NATS", prefix: "ce-", read: &Vec::new };
+    let world = World::new(&setup, &[]);
     let server = world.start();
     submit(&server, "SUCCESS_FAST");
     drained(&server);

@@ -9,7 +9,7 @@ use forgerun_server::webhooks::standard::WebhookSecret;
 use forgerun_server::webhooks::{DeliveryRequest, SendVerdict};
 use forgerun_store::testing::free_port;
 
-use super::receiver::{Receiver, letter, options, sender};
+use super::receiver::{Receiver, delivery_request, options, sender};
 use crate::cli;
 use crate::process::{Ended, Server, forgerun, run};
 
@@ -22,11 +22,16 @@ fn keys() -> KeySet {
 }
 
 fn signed(url: &str) -> DeliveryRequest {
-    DeliveryRequest { secrets: vec![secret()], ..letter(url, r#"{"status":500,"title":"Job Failed"}"#) }
+    DeliveryRequest {
+        secrets: vec![secret()],
+        ..delivery_request(url, r#"{"status":500,"title":"Job Failed"}"#)
+    }
 }
 
-async fn deliver(letter: &DeliveryRequest, key: &Signer) -> SendVerdict {
-    sender(options()).send(&letter.target, letter.request(SystemClock.now(), Some(key))).await
+async fn deliver(delivery_request: &DeliveryRequest, key: &Signer) -> SendVerdict {
+    sender(options())
+        .send(&delivery_request.target, delivery_request.request(SystemClock.now(), Some(key)))
+        .await
 }
 
 #[tokio::test]
@@ -38,9 +43,9 @@ async fn listen_prints_each_delivery_and_says_whether_both_signatures_hold() {
     let keys_url = format!("http://{}/.well-known/forgerun/webhook-keys", issuer.address);
     let arguments = ["webhook", "listen", "--port", "0", "--secret", &text, "--keys", &keys_url];
     let listener = Server::start(&mut forgerun(&arguments));
-    let letter = signed(&format!("http://{}/hook?x=1", listener.address));
-    assert_eq!(deliver(&letter, &keys().signing).await, SendVerdict::Delivered(204));
-    assert_eq!(deliver(&letter, &Signer::from_seed(&[8; 32])).await, SendVerdict::Delivered(204));
+    let delivery_request = signed(&format!("http://{}/hook?x=1", listener.address));
+    assert_eq!(deliver(&delivery_request, &keys().signing).await, SendVerdict::Delivered(204));
+    assert_eq!(deliver(&delivery_request, &Signer::from_seed(&[8; 32])).await, SendVerdict::Delivered(204));
     listener.signal("INT");
     let Ended { code, stdout, .. } = listener.wait();
     assert_eq!(code, Some(0), "{stdout}");
@@ -61,8 +66,8 @@ async fn listen_prints_each_delivery_and_says_whether_both_signatures_hold() {
 #[tokio::test]
 async fn listen_answers_as_it_is_told_and_says_what_it_cannot_check() {
     let listener = Server::start(&mut forgerun(&["webhook", "listen", "--port", "0", "--answer", "410"]));
-    let letter = signed(&format!("http://{}/", listener.address));
-    assert_eq!(deliver(&letter, &keys().signing).await, SendVerdict::Gone);
+    let delivery_request = signed(&format!("http://{}/", listener.address));
+    assert_eq!(deliver(&delivery_request, &keys().signing).await, SendVerdict::Gone);
     listener.signal("INT");
     let Ended { code, stdout, .. } = listener.wait();
     assert_eq!(code, Some(0));
@@ -73,7 +78,8 @@ async fn listen_answers_as_it_is_told_and_says_what_it_cannot_check() {
 #[tokio::test]
 async fn listen_says_nothing_of_secrets_for_the_callback_of_a_job() {
     let listener = Server::start(&mut forgerun(&["webhook", "listen", "--port", "0"]));
-    let callback = letter(&format!("http://{}/", listener.address), r#"{"status":500,"title":"Job Failed"}"#);
+    let callback =
+        delivery_request(&format!("http://{}/", listener.address), r#"{"status":500,"title":"Job Failed"}"#);
     assert_eq!(deliver(&callback, &keys().signing).await, SendVerdict::Delivered(204));
     listener.signal("INT");
     let stdout = listener.wait().stdout;
@@ -124,14 +130,14 @@ const URL: &str = "https://example.com/hook";
 
 /// A delivery in files.
 fn write(folder: &Path) {
-    let letter = signed(URL);
-    let request = letter.request(SystemClock.now(), Some(&keys().signing));
+    let delivery_request = signed(URL);
+    let request = delivery_request.request(SystemClock.now(), Some(&keys().signing));
     let header = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
         format!("{name}: {}\r\n", value.to_str().unwrap())
     };
     let head: String = request.headers().iter().map(header).collect();
     fs::write(folder.join("headers"), format!("POST /hook HTTP/1.1\r\n{head}")).unwrap();
-    fs::write(folder.join("body"), &letter.contents.body).unwrap();
+    fs::write(folder.join("body"), &delivery_request.contents.body).unwrap();
     fs::write(folder.join("keys"), keys().document().to_string()).unwrap();
 }
 

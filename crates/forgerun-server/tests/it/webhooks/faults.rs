@@ -12,12 +12,12 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{Mutex, mpsc};
 
-use super::receiver::{Names, Receiver, hasty, letter, options, read_request, send, sender};
+use super::receiver::{Names, Receiver, delivery_request, hasty, options, read_request, send, sender};
 
 const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
-fn failed(trouble: SendError) -> SendVerdict {
-    SendVerdict::Failed { trouble, retry_after: None }
+fn failed(error: SendError) -> SendVerdict {
+    SendVerdict::Failed { error, retry_after: None }
 }
 
 #[tokio::test]
@@ -52,10 +52,7 @@ async fn an_answer_is_heard_and_redirects_are_not_followed() {
         ("HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n", SendVerdict::Gone),
         (
             "HTTP/1.1 503 Busy\r\nretry-after: 7\r\ncontent-length: 0\r\n\r\n",
-            SendVerdict::Failed {
-                trouble: SendError::Status(503),
-                retry_after: Some(Duration::from_secs(7)),
-            },
+            SendVerdict::Failed { error: SendError::Status(503), retry_after: Some(Duration::from_secs(7)) },
         ),
         (
             "HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/latest\r\ncontent-length: 0\r\n\r\n",
@@ -143,7 +140,7 @@ async fn a_receiver_that_never_answers_or_never_reads_is_given_up_in_time() {
     let sender = sender(hasty());
     assert_eq!(send(&sender, &receiver.url()).await, failed(SendError::Slow));
     // Far more than the buffers of two sockets.
-    let large = letter(&receiver.url(), vec![b'x'; 32 * 1024 * 1024]);
+    let large = delivery_request(&receiver.url(), vec![b'x'; 32 * 1024 * 1024]);
     let request = large.request(SystemClock.now(), None);
     assert_eq!(sender.send(&large.target, request).await, failed(SendError::Slow));
     // We hung up: whatever the receiver still reads comes to an end.
@@ -259,11 +256,11 @@ async fn connections_are_used_again_and_one_that_was_closed_meanwhile_costs_noth
 
 #[test]
 fn what_is_told_of_trouble_names_nothing_of_ours() {
-    for (trouble, text) in [
+    for (error, text) in [
         (SendError::Forbidden(AddressRefused::Private), "the address must not lead to a private address"),
         (SendError::Redirect(302), "answered with status 302; redirects are not followed"),
         (SendError::Slow, "no answer in time"),
     ] {
-        assert_eq!(trouble.to_string(), text);
+        assert_eq!(error.to_string(), text);
     }
 }

@@ -144,7 +144,7 @@ pub(super) fn sender(options: SenderOptions) -> Sender {
     Sender::new(options, Arc::new(SystemClock))
 }
 
-pub(super) fn letter(url: &str, body: impl Into<Bytes>) -> DeliveryRequest {
+pub(super) fn delivery_request(url: &str, body: impl Into<Bytes>) -> DeliveryRequest {
     DeliveryRequest {
         target: Target::parse(url, PrivateTargets::Allow).unwrap(),
         contents: Contents {
@@ -162,7 +162,7 @@ pub(super) fn letter(url: &str, body: impl Into<Bytes>) -> DeliveryRequest {
 
 /// Sends one letter.
 pub(super) async fn send(sender: &Sender, url: &str) -> SendVerdict {
-    let letter = letter(url, r#"{"status":500}"#);
-    let request = letter.request(SystemClock.now(), Some(&Signer::from_seed(&[7; 32])));
-    sender.send(&letter.target, request).await
+    let delivery_request = delivery_request(url, r#"{"status":500}"#);
+    let request = delivery_request.request(SystemClock.now(), Some(&Signer::from_seed(&[7; 32])));
+    sender.send(&delivery_request.target, request).await
 }

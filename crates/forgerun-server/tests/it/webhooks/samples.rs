@@ -10,7 +10,7 @@ use forgerun_server::webhooks::standard::WebhookSecret;
 use forgerun_server::webhooks::{Contents, DeliveryRequest, cloud_event::CloudEvent};
 use serde_json::{Value, json};
 
-use super::receiver::letter;
+use super::receiver::delivery_request;
 use super::registered::{change, register, server, settled, submit};
 use crate::api::judges;
 
@@ -53,8 +53,8 @@ fn python() -> PathBuf {
     python
 }
 
-fn delivery(letter: &DeliveryRequest, keys: &KeySet) -> Value {
-    let request = letter.request(SystemClock.now(), Some(&keys.signing));
+fn delivery(delivery_request: &DeliveryRequest, keys: &KeySet) -> Value {
+    let request = delivery_request.request(SystemClock.now(), Some(&keys.signing));
     let headers: serde_json::Map<String, Value> = request
         .headers()
         .iter()
@@ -62,10 +62,10 @@ fn delivery(letter: &DeliveryRequest, keys: &KeySet) -> Value {
         .collect();
     json!({
         "method": "POST",
-        "url": letter.target.as_str(),
+        "url": delivery_request.target.as_str(),
         "headers": headers,
-        "body": String::from_utf8(letter.contents.body.to_vec()).unwrap(),
-        "secret": letter.secrets[0].to_text(),
+        "body": String::from_utf8(delivery_request.contents.body.to_vec()).unwrap(),
+        "secret": delivery_request.secrets[0].to_text(),
         "keys": keys.document(),
     })
 }
@@ -77,7 +77,7 @@ fn cases() -> [(Value, bool); 10] {
     let secrets = [1, 2].map(|byte| WebhookSecret::from_bytes(vec![byte; 32]).unwrap()).to_vec();
     let plain = DeliveryRequest {
         secrets,
-        ..letter("https://example.com/hook?a=b", "{\"status\":500,\"title\":\"Jöb\"}")
+        ..delivery_request("https://example.com/hook?a=b", "{\"status\":500,\"title\":\"Jöb\"}")
     };
     let envelope = CloudEvent {
         id: "e-1".into(),

@@ -45,8 +45,8 @@ pub(crate) fn trusting(certificate: &CertificateDer<'static>) -> Option<RootCert
     Some(roots)
 }
 
-fn failed(trouble: SendError) -> SendVerdict {
-    SendVerdict::Failed { trouble, retry_after: None }
+fn failed(error: SendError) -> SendVerdict {
+    SendVerdict::Failed { error, retry_after: None }
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn a_receiver_that_speaks_no_tls_is_no_receiver_for_https() {
     let url = format!("https://{}/hook", receiver.address);
     let verdict = send(&sender(hasty()), &url).await;
     assert!(
-        matches!(verdict, SendVerdict::Failed { trouble: SendError::Insecure | SendError::Slow, .. }),
+        matches!(verdict, SendVerdict::Failed { error: SendError::Insecure | SendError::Slow, .. }),
         "{verdict:?}"
     );
 }

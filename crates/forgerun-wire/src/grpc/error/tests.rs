@@ -7,7 +7,7 @@ fn context() -> ErrorContext<'static> {
     ErrorContext { base: "https://forge.example", instance: "urn:uuid:x", request_id: "req_1", status: 400 }
 }
 
-fn read(refused: &Refused) -> (Status, ErrorDetails) {
+fn read(refused: &RefusedRequest) -> (Status, ErrorDetails) {
     let status = status(refused, context());
     let details = ErrorDetails::read(status.details());
     (status, details)
@@ -17,7 +17,7 @@ macro_rules! rows {
     ($($test:ident: $kind:ident => $code:ident, $reason:literal;)+) => {
         $(#[test]
         fn $test() {
-            let refused = Refused::new(Kind::$kind, "So it is.");
+            let refused = RefusedRequest::new(Kind::$kind, "So it is.");
             let (status, details) = read(&refused);
             assert_eq!((status.code(), status.message()), (Code::$code, "So it is."));
             let info = details.info.expect("every error has it");
@@ -138,7 +138,8 @@ fn every_canonical_code_goes_where_the_catalogue_sends_it() {
 
 #[test]
 fn fields_waits_and_facts_travel_in_details() {
-    let refused = Refused::new(Kind::QueueFull, "Full.").fact("queue", "q").fact("waiting", 7).retry_after(3);
+    let refused =
+        RefusedRequest::new(Kind::QueueFull, "Full.").fact("queue", "q").fact("waiting", 7).retry_after(3);
     let (_, details) = read(&refused);
     assert_eq!(details.retry_delay, Some(Duration::from_secs(3)));
     let facts = details.info.unwrap().metadata;
@@ -153,7 +154,7 @@ fn fields_waits_and_facts_travel_in_details() {
         assert_eq!(facts[name], value, "{name}");
     }
     let wrong = vec![violation("options/queue", "is no name", "format")];
-    let (_, details) = read(&Refused::new(Kind::InvalidQueue, "No.").violations(wrong));
+    let (_, details) = read(&RefusedRequest::new(Kind::InvalidQueue, "No.").violations(wrong));
     let field = FieldViolation { field: "options.queue".into(), description: "is no name".into() };
     assert_eq!((details.violations, details.retry_delay), (vec![field], None));
     let problem = details.problem.unwrap();
@@ -164,7 +165,7 @@ fn fields_waits_and_facts_travel_in_details() {
 #[test]
 fn details_fit_into_the_header_fields_that_clients_take() {
     let many = (0..500).map(|n| violation(&format!("jobs/{n}/type"), &"x".repeat(300), "type")).collect();
-    let refused = Refused::new(Kind::MalformedRequest, "ü".repeat(5000)).violations(many);
+    let refused = RefusedRequest::new(Kind::MalformedRequest, "ü".repeat(5000)).violations(many);
     let (status, details) = read(&refused);
     assert!(status.message().len() <= MESSAGE_BYTES_MAX && status.details().len() <= DETAILS_BYTES_MAX);
     assert_eq!(details.info.unwrap().reason, "OJS_INVALID_PAYLOAD", "the code goes first");

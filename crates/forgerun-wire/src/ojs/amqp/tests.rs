@@ -140,7 +140,7 @@ fn priorities_span_the_ten_levels() {
 
 #[test]
 fn a_refusal_says_what_is_wrong_in_bounded_headers() {
-    let refused = Refused::new(Kind::MalformedRequest, "ä".repeat(HEADER_BYTES_MAX))
+    let refused = RefusedRequest::new(Kind::MalformedRequest, "ä".repeat(HEADER_BYTES_MAX))
         .fact("field", "x".repeat(HEADER_BYTES_MAX));
     let headers = refusal_headers(&refused, "2026-01-01T00:00:00Z");
     let head = MessageHead { headers, ..MessageHead::default() };

@@ -8,7 +8,7 @@ fn id() -> JobId {
     ID.parse().unwrap()
 }
 
-fn kind<T>(read: Result<T, Box<Refused>>) -> Option<Kind> {
+fn kind<T>(read: Result<T, Box<RefusedRequest>>) -> Option<Kind> {
     read.err().map(|refused| refused.kind)
 }
 
@@ -58,8 +58,8 @@ fn a_token_proves_one_job_only() {
     for bad in ["", "7", "x.7", "8e4f5a6b7c8d9e0f.", "8e4f5a6b7c8d9e0f.-1"] {
         assert_eq!(fence_of(bad, id()), None, "{bad}");
     }
-    let other = holder(Some(JobId::from_u128(1)), Some(&token), Name::new("w"));
-    assert_eq!(other, Holder::Token(NO_FENCE), "a token of another job holds nothing");
+    let other = lease_proof(Some(JobId::from_u128(1)), Some(&token), Name::new("w"));
+    assert_eq!(other, LeaseProof::Token(NO_FENCE), "a token of another job holds nothing");
 }
 
 #[test]
@@ -67,7 +67,10 @@ fn an_ack_takes_its_job_from_the_body_or_the_path() {
     let ack =
         read_ack(format!(r#"{{"job_id":"{ID}","result":{{"a": 1.0}},"worker_id":"w"}}"#).as_bytes(), None)
             .unwrap();
-    assert_eq!(ack.claimed, Claimed { job: Some(id()), holder: Holder::Worker(Name::new("w").unwrap()) });
+    assert_eq!(
+        ack.claimed,
+        HeldJobRef { job: Some(id()), proof: LeaseProof::Worker(Name::new("w").unwrap()) }
+    );
     assert_eq!(ack.result.unwrap().get(), r#"{"a": 1.0}"#);
     assert_eq!(read_ack(b"", Some(ID)).unwrap().claimed.job, Some(id()));
     assert_eq!(read_ack(br#"{"job_id":"nobody"}"#, None).unwrap().claimed.job, None, "an id of nothing");
@@ -147,13 +150,13 @@ fn a_heartbeat_is_read_in_both_dialects() {
     let body =
         format!(r#"{{"worker_id":"w","active_jobs":["{ID}","junk"],"lease_tokens":{{"{ID}":"{token}"}}}}"#);
     let one = read_heartbeat(body.as_bytes()).unwrap();
-    assert_eq!(one.jobs, [(id(), Holder::Token(3))]);
+    assert_eq!(one.jobs, [(id(), LeaseProof::Token(3))]);
     let body = format!(
         r#"{{"worker_id":"w","active_jobs":2,"active_job_ids":["{ID}"],"state":"drain","hostname":"h"}}"#
     );
     let two = read_heartbeat(body.as_bytes()).unwrap();
     assert_eq!((two.active, two.state), (Some(2), WorkerState::Quiet));
-    assert_eq!(two.jobs, [(id(), Holder::Worker(Name::new("w").unwrap()))]);
+    assert_eq!(two.jobs, [(id(), LeaseProof::Worker(Name::new("w").unwrap()))]);
     assert_eq!(two.facts.hostname.as_deref(), Some("h"));
     let bad = [
         "{}",
@@ -212,7 +215,7 @@ fn a_failure_is_taken_whatever_its_words_are_and_a_result_only_if_it_can_be_read
 
 #[test]
 fn a_member_that_was_meant_to_be_another_is_named() {
-    let told = |refused: Box<crate::problem::Refused>| refused.detail.to_string();
+    let told = |refused: Box<crate::problem::RefusedRequest>| refused.detail.to_string();
     let fetch = told(read_fetch(br#"{"queue":"mail"}"#).unwrap_err());
     assert!(fetch.contains("did you mean `queues`?"), "{fetch}");
     let progress = told(read_progress(br#"{"id":"x","progress":0.5}"#, None).unwrap_err());

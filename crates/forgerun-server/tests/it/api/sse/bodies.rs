@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Conclude, Extend, Fail, Held, Holder, Note, Succeed, WorkError};
+use forgerun_core::command::{Conclude, Extend, Fail, HeldJob, LeaseProof, Note, Succeed, WorkError};
 use forgerun_core::history::Event;
 use forgerun_core::id::JobId;
 use forgerun_core::item::{ItemEnd, ItemError};
@@ -74,7 +74,7 @@ impl Story<'_> {
 
     async fn work(&mut self, dice: &mut Dice, path: &str) {
         let job = self.held.clone().expect("whoever claimed it");
-        let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+        let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
         let command = match dice.roll(10) {
             0 => Command::HandBack(held),
             1 | 2 => Command::Start(held),

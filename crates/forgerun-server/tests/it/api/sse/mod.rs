@@ -9,7 +9,7 @@ mod resume;
 mod streams;
 
 use forgerun_core::Command;
-use forgerun_core::command::{Extend, Held, Holder, Note};
+use forgerun_core::command::{Extend, HeldJob, LeaseProof, Note};
 use forgerun_core::job::Job;
 
 use self::reader::{Message, Opening, Stream};
@@ -35,7 +35,7 @@ fn names(messages: &[Message]) -> Vec<&str> {
 
 /// Says how far a running job is.
 async fn progress(server: &Server, job: &Job, percent: u8) {
-    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+    let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
     let note = Some(Note::Progress { percent, message: None });
     server.app.engine.act(Command::Extend(Extend { held, lease: None, note })).await.unwrap();
 }

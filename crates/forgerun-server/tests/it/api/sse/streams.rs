@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Extend, Held, Holder, Note};
+use forgerun_core::command::{Extend, HeldJob, LeaseProof, Note};
 use forgerun_server::Bounds;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -89,11 +89,11 @@ async fn progress_notifications_and_retries_are_told_as_they_come() {
     let mut one = of_job(&client, &id).await;
     let job = server.claim(true).await;
     progress(&server, &job, 40).await;
-    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+    let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
     let emitted = Extend { held, lease: None, note: Some(Note::Emitted) };
     server.app.engine.act(Command::Extend(emitted)).await.unwrap();
     let error = forgerun_core::command::WorkError::new(Kind::HandlerTransient, "not now");
-    let held = Held { job: job.id, holder: Holder::Token(job.fence), client: None };
+    let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
     server.app.engine.act(Command::Fail(forgerun_core::command::Fail { held, error })).await.unwrap();
     server.succeed().await;
 

@@ -3,7 +3,7 @@
 use forgerun_client::Client;
 use serde_json::{Value, json};
 
-use super::Trouble;
+use super::CommandError;
 use super::flags::{ConnectionFlags, QueueCommand, QueueFlags, QueuesFlags};
 use super::screen::{Screen, now, relative};
 use super::table::Table;
@@ -12,7 +12,7 @@ use crate::Exit;
 /// Queues whose counts are asked for, one call each.
 const COUNTED_MAX: usize = 100;
 
-pub(super) async fn queues(flags: &QueuesFlags) -> Result<Exit, Trouble> {
+pub(super) async fn queues(flags: &QueuesFlags) -> Result<Exit, CommandError> {
     match &flags.command {
         None if flags.connection.is_operator() => list_all(flags).await,
         None => list(flags).await,
@@ -22,7 +22,7 @@ pub(super) async fn queues(flags: &QueuesFlags) -> Result<Exit, Trouble> {
 }
 
 /// The operator's word concerns all queues of the name, a client's its own.
-async fn set_paused(named: &QueueFlags, paused: bool) -> Result<Exit, Trouble> {
+async fn set_paused(named: &QueueFlags, paused: bool) -> Result<Exit, CommandError> {
     let (connection, queue) = (&named.connection, &named.queue);
     match paused {
         _ if connection.is_operator() => {
@@ -39,17 +39,17 @@ async fn set_paused(named: &QueueFlags, paused: bool) -> Result<Exit, Trouble> {
 }
 
 /// Refuses a name that no queue has: the server would pause it before its first job, and a typo would go unnoticed.
-async fn check_known(client: &Client, queue: &str) -> Result<(), Trouble> {
+async fn check_known(client: &Client, queue: &str) -> Result<(), CommandError> {
     let known = client.ojs().queues().await?;
     if known.iter().any(|known| known.name == queue) {
         return Ok(());
     }
     let names: Vec<&str> = known.iter().map(|known| known.name.as_str()).take(COUNTED_MAX).collect();
-    Err(Trouble::Refused(format!("there is no queue {queue:?}; there are {}", names.join(", "))))
+    Err(CommandError::Refused(format!("there is no queue {queue:?}; there are {}", names.join(", "))))
 }
 
 /// Queues of all owners, by name.
-async fn list_all(flags: &QueuesFlags) -> Result<Exit, Trouble> {
+async fn list_all(flags: &QueuesFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let queues = flags.connection.admin()?.admin().queues().await?;
     if screen.json {
@@ -75,7 +75,7 @@ async fn list_all(flags: &QueuesFlags) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-fn told(screen: &Screen, queue: &str, paused: bool) -> Result<Exit, Trouble> {
+fn told(screen: &Screen, queue: &str, paused: bool) -> Result<Exit, CommandError> {
     match screen.json {
         true => screen.json(&json!({"queue": queue, "paused": paused}))?,
         false => screen.line(if paused { "paused" } else { "active" })?,
@@ -83,7 +83,7 @@ fn told(screen: &Screen, queue: &str, paused: bool) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-async fn list(flags: &QueuesFlags) -> Result<Exit, Trouble> {
+async fn list(flags: &QueuesFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let client = flags.connection.client()?;
     let mut queues = Vec::new();
@@ -114,12 +114,12 @@ async fn list(flags: &QueuesFlags) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-async fn counts(client: &Client, queue: &str) -> Result<Value, Trouble> {
+async fn counts(client: &Client, queue: &str) -> Result<Value, CommandError> {
     let mut answer = client.ojs().queue_stats(queue).await?;
     Ok(answer["stats"].take())
 }
 
-pub(super) async fn workers(flags: &ConnectionFlags) -> Result<Exit, Trouble> {
+pub(super) async fn workers(flags: &ConnectionFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     if flags.connection.is_operator() {
         return all_workers(flags, &screen).await;
@@ -150,8 +150,7 @@ pub(super) async fn workers(flags: &ConnectionFlags) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-/// Workers of all clients.
-async fn all_workers(flags: &ConnectionFlags, screen: &Screen) -> Result<Exit, Trouble> {
+async fn all_workers(flags: &ConnectionFlags, screen: &Screen) -> Result<Exit, CommandError> {
     let workers = flags.connection.admin()?.admin().workers().await?;
     if screen.json {
         screen.json(&json!({"items": workers}))?;

@@ -1,4 +1,4 @@
-//! How long what a job leaves behind is kept, and what a job that succeeded left.
+//! Retention of results, and a summary of a job's result.
 
 use alloc::string::String;
 use core::time::Duration;
@@ -8,20 +8,18 @@ use crate::command::Output;
 use crate::limits;
 use crate::time::Time;
 
-/// How long what a job leaves is kept, counted from its end. Fixed at submission, so that a changed configuration never
-/// takes away what a client was promised.
+/// Retention of results, counted from the job's end. Fixed at submission, so that a changed
+/// configuration never shortens it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keep {
-    /// A JSON document of up to [`limits::SMALL_RESULT_BYTES_MAX`].
+pub struct ResultRetention {
+    /// JSON of up to [`limits::SMALL_RESULT_BYTES_MAX`].
     pub small: Duration,
-    /// Anything else of up to [`limits::MEDIUM_RESULT_BYTES_MAX`].
+    /// Other results of up to [`limits::MEDIUM_RESULT_BYTES_MAX`].
     pub medium: Duration,
-    /// Anything larger.
     pub large: Duration,
 }
 
-impl Keep {
-    /// How long an output is kept.
+impl ResultRetention {
     pub(crate) fn of(&self, output: &Output) -> Duration {
         match output.content.size() {
             size if size <= limits::SMALL_RESULT_BYTES_MAX && is_json(&output.media_type) => self.small,
@@ -31,13 +29,13 @@ impl Keep {
     }
 }
 
-/// What a job that succeeded left, in a few words: enough for a status without a look at the result itself.
+/// Summary of a result, so that a status need not read the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResultNote {
-    /// The media type, as the worker gave it.
+    /// As the worker gave it.
     pub media_type: String,
-    /// How many bytes.
+    /// In bytes.
     pub size: u64,
-    /// When the content goes; `None` where it stays as long as the job.
+    /// When the content is deleted; `None` if with the job.
     pub expires_at: Option<Time>,
 }

@@ -11,8 +11,7 @@ use super::connection::Connection;
 use super::duration;
 
 #[derive(Debug, Subcommand)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
-pub enum People {
+pub enum ClientCommand {
     /// Submit a job and print its id; with --wait, print what comes out of it
     Submit(SubmitFlags),
     /// Show a job as it stands
@@ -97,14 +96,14 @@ pub struct SubmitFlags {
     pub(crate) unique: Option<String>,
     /// Wait for the end, at most this long, and print the result; without a duration as long as it takes
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = wait)]
-    pub(crate) wait: Option<Patience>,
+    pub(crate) wait: Option<WaitLimit>,
     #[command(flatten)]
     pub(crate) connection: Connection,
 }
 
 /// How long to wait; `None` for as long as it takes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience(pub(crate) Option<Duration>);
+pub(crate) struct WaitLimit(pub(crate) Option<Duration>);
 
 /// A duration, sent as it is written.
 fn duration_text(text: &str) -> Result<String, String> {
@@ -119,10 +118,10 @@ fn deadline_text(text: &str) -> Result<String, String> {
     is_deadline.then(|| text.to_owned()).ok_or_else(detail)
 }
 
-fn wait(text: &str) -> Result<Patience, String> {
+fn wait(text: &str) -> Result<WaitLimit, String> {
     match text {
-        "" => Ok(Patience(None)),
-        text => duration::parse(text).map(|span| Patience(Some(span))),
+        "" => Ok(WaitLimit(None)),
+        text => duration::parse(text).map(|span| WaitLimit(Some(span))),
     }
 }
 

@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::Trouble;
+use super::CommandError;
 use super::failure;
 use super::flags::WaitFlags;
 use super::ids;
@@ -30,7 +30,7 @@ const NO_WORKER: Duration = Duration::from_secs(5);
 /// How long the server may take to say how a job stands once patience is over.
 const LAST_LOOK: Duration = Duration::from_secs(5);
 
-pub(super) async fn wait(flags: &WaitFlags) -> Result<Exit, Trouble> {
+pub(super) async fn wait(flags: &WaitFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let client = flags.connection.client()?;
     let job_id = ids::whole(&client, &flags.id).await?;
@@ -56,7 +56,7 @@ pub(super) async fn wait_and_print(
     screen: &Screen,
     job_id: &str,
     patience: Option<Duration>,
-) -> Result<Exit, Trouble> {
+) -> Result<Exit, CommandError> {
     let job = until_ended(client, screen, job_id, patience).await?;
     if job["state"] != "SUCCEEDED" {
         let Some(failure) = client.forge().failure(job_id).await? else {
@@ -94,7 +94,7 @@ async fn until_ended(
     screen: &Screen,
     job_id: &str,
     patience: Option<Duration>,
-) -> Result<Value, Trouble> {
+) -> Result<Value, CommandError> {
     let bar = screen.spinner("waiting".to_owned());
     let ended = async {
         let mut stream = client.forge().events(job_id)?;

@@ -24,7 +24,6 @@ const RETRY: RetryPolicy = RetryPolicy {
 const WORTH_TELLING: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, Args)]
-#[expect(missing_docs, reason = "it would be a text of --help")]
 pub struct Connection {
     /// The server [env: FORGERUN_URL] [default: http://127.0.0.1:8080]
     #[arg(long, value_name = "URL", help_heading = "Server")]

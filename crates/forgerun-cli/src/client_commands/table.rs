@@ -17,7 +17,6 @@ const LEAST: usize = 6;
 /// What is left of an id: an ellipsis and its last group, which names it on the command line.
 const ID_LEAST: usize = 13;
 
-/// A table.
 pub(crate) struct Table {
     heading: &'static [&'static str],
     /// The columns of ids: cut first, and at their beginning, which ids of one day have in common.

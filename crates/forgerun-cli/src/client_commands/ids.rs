@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use forgerun_client::Client;
 use forgerun_client::forge::Filter;
 
-use super::Trouble;
+use super::CommandError;
 
 /// How much of an id is enough, as the server has it. A whole id is longer.
 const END: RangeInclusive<usize> = 6..=35;
@@ -18,7 +18,7 @@ const CANDIDATES_MAX: usize = 20;
 
 /// The whole id of the job or workflow that is named by its id or the end of it. What is no end of an id, or of no job's, is
 /// returned as it is: the server then reports that there is no such job.
-pub(super) async fn whole(client: &Client, named: &str) -> Result<String, Trouble> {
+pub(super) async fn whole(client: &Client, named: &str) -> Result<String, CommandError> {
     if !is_end(named) {
         return Ok(named.to_owned());
     }
@@ -36,7 +36,7 @@ pub(super) async fn whole(client: &Client, named: &str) -> Result<String, Troubl
     match candidates.as_slice() {
         [] => Ok(named.to_owned()),
         [one] => Ok(one.clone()),
-        _ => Err(Trouble::Ambiguous { end: named.to_owned(), candidates }),
+        _ => Err(CommandError::Ambiguous { end: named.to_owned(), candidates }),
     }
 }
 

@@ -6,7 +6,7 @@ use forgerun_client::{Clock, Error, Event, EventStream, SystemClock};
 use indicatif::ProgressBar;
 use serde_json::Value;
 
-use super::Trouble;
+use super::CommandError;
 use super::flags::WatchFlags;
 use super::ids;
 use super::jobs::kind;
@@ -26,7 +26,7 @@ struct Counts {
     canceled: u64,
 }
 
-pub(super) async fn watch(flags: &WatchFlags) -> Result<Exit, Trouble> {
+pub(super) async fn watch(flags: &WatchFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let client = flags.connection.client()?;
     let mut stream = match &flags.id {
@@ -49,7 +49,7 @@ async fn follow(
     screen: &Screen,
     bar: &ProgressBar,
     one: bool,
-) -> Result<Exit, Trouble> {
+) -> Result<Exit, CommandError> {
     let mut counts = Counts::default();
     let mut heard = false;
     let mut away = 0;

@@ -1,6 +1,7 @@
-//! Which jobs are in the hands of workers that a stream feeds, and who hears when one no longer is. Told by commits, so whatever ends a hold
-//! counts: an ack or a nack by any protocol, a cancel, the end of a lease. What another node commits is not heard here; streams look for
-//! that themselves, now and then.
+//! Which jobs are in the hands of workers that a stream feeds, and who hears when one no longer is.
+//! Told by commits, so whatever ends a hold counts: an ack or a nack by any protocol, a cancel, the
+//! end of a lease. What another node commits is not heard here; streams look for that themselves,
+//! now and then.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,22 +16,22 @@ use tokio::sync::Notify;
 
 /// The jobs that streams watch.
 #[derive(Debug, Default)]
-pub struct HeldJobs {
+pub struct StreamedJobs {
     /// How many: most servers have none, and then a commit costs nothing here.
     n: AtomicUsize,
-    jobs: Mutex<HashMap<JobId, Arc<Released>>>,
+    jobs: Mutex<HashMap<JobId, Arc<ReleasedJobs>>>,
 }
 
 /// Where one stream hears which of its jobs are no longer held.
 #[derive(Debug, Default)]
-pub(crate) struct Released {
+pub(crate) struct ReleasedJobs {
     jobs: Mutex<Vec<JobId>>,
     /// How many must be there before it is worth hearing of.
     worth: AtomicUsize,
     heard: Notify,
 }
 
-impl Released {
+impl ReleasedJobs {
     /// The jobs that were released since the last time.
     pub(crate) fn take(&self) -> Vec<JobId> {
         std::mem::take(&mut *locked(&self.jobs))
@@ -45,7 +46,7 @@ impl Released {
         }
     }
 
-    fn tell(&self, job: JobId) {
+    fn notify(&self, job: JobId) {
         let n = {
             let mut jobs = locked(&self.jobs);
             jobs.push(job);
@@ -62,16 +63,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl HeldJobs {
+impl StreamedJobs {
     /// Has a stream hear when the job is released.
-    pub(crate) fn watch(&self, job: JobId, stream: &Arc<Released>) {
+    pub(crate) fn watch(&self, job: JobId, stream: &Arc<ReleasedJobs>) {
         let mut jobs = locked(&self.jobs);
         jobs.insert(job, stream.clone());
         self.n.store(jobs.len(), Ordering::Release);
     }
 
     /// The stream does not want to hear of these jobs any more.
-    pub(crate) fn forget<'a>(&self, gone: impl IntoIterator<Item = &'a JobId>, stream: &Arc<Released>) {
+    pub(crate) fn forget<'a>(&self, gone: impl IntoIterator<Item = &'a JobId>, stream: &Arc<ReleasedJobs>) {
         let mut jobs = locked(&self.jobs);
         for job in gone {
             // Another stream may have the job by now.
@@ -98,7 +99,7 @@ impl HeldJobs {
         let mut jobs = locked(&self.jobs);
         for job in released {
             if let Some(stream) = jobs.remove(&job) {
-                stream.tell(job);
+                stream.notify(job);
             }
         }
         self.n.store(jobs.len(), Ordering::Release);
@@ -107,12 +108,12 @@ impl HeldJobs {
 
 /// Passes commits on to who counts them, and to the streams.
 #[derive(Debug)]
-pub(crate) struct HoldObserver {
+pub(crate) struct StreamObserver {
     pub(crate) counts: Arc<dyn Observer>,
-    pub(crate) held: Arc<HeldJobs>,
+    pub(crate) held: Arc<StreamedJobs>,
 }
 
-impl Observer for HoldObserver {
+impl Observer for StreamObserver {
     fn committed(&self, commit: &Commit<'_>) {
         self.counts.committed(commit);
         self.held.committed(commit.changes);
@@ -129,7 +130,7 @@ impl Observer for HoldObserver {
 
 #[cfg(test)]
 mod tests {
-    use forgerun_core::history::{Event, JournalEntry, Outlook};
+    use forgerun_core::history::{Event, JournalEntry, RetryStatus};
     use forgerun_core::id::ClientId;
     use forgerun_core::state::{Cause, State};
     use forgerun_core::time::Time;
@@ -137,14 +138,15 @@ mod tests {
     use super::*;
 
     fn moved(job: JobId, from: State, to: State) -> Changes {
-        let kind = EventKind::Moved { from: Some(from), to, cause: Cause::Finish, outlook: Outlook::Open };
+        let kind =
+            EventKind::Moved { from: Some(from), to, cause: Cause::Finish, retry_status: RetryStatus::Open };
         let event = Event { n: 1, kind, at: Time::ZERO, attempt: 1, execution: 1 };
         Changes { journal: vec![JournalEntry::of_job(job, ClientId::v4(1), event)], ..Changes::default() }
     }
 
     #[test]
     fn a_stream_hears_once_that_a_job_left_its_worker() {
-        let (held, stream) = (HeldJobs::default(), Arc::new(Released::default()));
+        let (held, stream) = (StreamedJobs::default(), Arc::new(ReleasedJobs::default()));
         let [one, two] = [1, 2].map(|n| JobId::v7(1, n));
         held.watch(one, &stream);
         held.committed(&moved(two, State::Running, State::Succeeded));
@@ -162,15 +164,15 @@ mod tests {
         use std::pin::pin;
         use std::task::{Context, Poll, Waker};
 
-        let stream = Released::default();
+        let stream = ReleasedJobs::default();
         let is_woken = |heard: std::pin::Pin<&mut dyn Future<Output = ()>>| {
             heard.poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
         };
         let mut heard = pin!(stream.heard(2));
         assert!(!is_woken(heard.as_mut()));
-        stream.tell(JobId::v7(1, 1));
+        stream.notify(JobId::v7(1, 1));
         assert!(!is_woken(heard.as_mut()));
-        stream.tell(JobId::v7(1, 2));
+        stream.notify(JobId::v7(1, 2));
         assert!(is_woken(heard.as_mut()));
         assert!(is_woken(pin!(stream.heard(2))), "what came before counts too");
         assert_eq!(stream.take().len(), 2);
@@ -181,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_leaves_takes_nothing_from_another() {
-        let (held, old, new) = (HeldJobs::default(), Arc::default(), Arc::default());
+        let (held, old, new) = (StreamedJobs::default(), Arc::default(), Arc::default());
         let job = JobId::v7(1, 1);
         held.watch(job, &old);
         held.watch(job, &new);

@@ -3,14 +3,14 @@
 use forgerun_client::forge::Key;
 use serde_json::json;
 
-use super::Trouble;
+use super::CommandError;
 use super::connection::Connection;
 use super::flags::{Clients, ClientsFlags, Keys};
 use super::screen::{Screen, now, relative};
 use super::table::Table;
 use crate::Exit;
 
-pub(super) async fn clients(flags: &ClientsFlags) -> Result<Exit, Trouble> {
+pub(super) async fn clients(flags: &ClientsFlags) -> Result<Exit, CommandError> {
     match &flags.command {
         None => list(&flags.connection).await?,
         Some(Clients::Create(flags)) => {
@@ -34,7 +34,7 @@ pub(super) async fn clients(flags: &ClientsFlags) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-async fn list(connection: &Connection) -> Result<(), Trouble> {
+async fn list(connection: &Connection) -> Result<(), CommandError> {
     let screen = Screen::of(connection);
     let clients = connection.admin()?.admin().clients().await?;
     if screen.json {
@@ -57,7 +57,7 @@ async fn list(connection: &Connection) -> Result<(), Trouble> {
     Ok(())
 }
 
-pub(super) async fn keys(command: &Keys) -> Result<Exit, Trouble> {
+pub(super) async fn keys(command: &Keys) -> Result<Exit, CommandError> {
     match command {
         Keys::Issue(flags) => {
             let client = flags.connection.operator()?;
@@ -82,7 +82,7 @@ pub(super) async fn keys(command: &Keys) -> Result<Exit, Trouble> {
 }
 
 /// The secret alone on standard output, so that a script can keep it.
-fn show(connection: &Connection, key: &Key) -> Result<Exit, Trouble> {
+fn show(connection: &Connection, key: &Key) -> Result<Exit, CommandError> {
     let screen = Screen::of(connection);
     if screen.json {
         screen.json(&serde_json::to_value(key).unwrap_or_default())?;

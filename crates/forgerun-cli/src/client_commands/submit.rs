@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::flags::SubmitFlags;
 use super::screen::{Screen, now};
-use super::{Trouble, duration, follow};
+use super::{CommandError, duration, follow};
 use crate::Exit;
 
 /// Retries of real work on `/v1`, where a job has none unless it says so; as many as `/api/v1` has by default.
@@ -28,18 +28,18 @@ pub(super) const NOTHING_TO_DO: &str = "say what to do: --type TYPE for work of 
 
 /// What is submitted, and where.
 #[derive(Debug)]
-enum Road {
+enum JobRequest {
     Forge(Submit),
     Operations(Submission),
 }
 
-pub(super) async fn submit(flags: &SubmitFlags) -> Result<Exit, Trouble> {
+pub(super) async fn submit(flags: &SubmitFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let payload = flags.payload.as_deref().map(read_payload).transpose()?;
     let client = flags.connection.client()?;
-    let road = road(flags, payload)?;
-    let (job_id, state) = send(&client, &road).await.map_err(|error| explained(error, flags))?;
-    let Some(patience) = flags.wait else {
+    let request = job_request(flags, payload)?;
+    let (job_id, state) = send(&client, &request).await.map_err(|error| explained(error, flags))?;
+    let Some(limit) = flags.wait else {
         if screen.json {
             screen.json(&json!({"job_id": job_id, "state": state}))?;
         } else {
@@ -48,15 +48,15 @@ pub(super) async fn submit(flags: &SubmitFlags) -> Result<Exit, Trouble> {
         return Ok(Exit::Done);
     };
     screen.note(&job_id);
-    follow::wait_and_print(&client, &screen, &job_id, patience.0).await
+    follow::wait_and_print(&client, &screen, &job_id, limit.0).await
 }
 
-async fn send(client: &Client, road: &Road) -> Result<(String, String), Error> {
-    match road {
-        Road::Forge(job) => {
+async fn send(client: &Client, request: &JobRequest) -> Result<(String, String), Error> {
+    match request {
+        JobRequest::Forge(job) => {
             client.forge().submit(job).await.map(|submitted| (submitted.job_id, submitted.state))
         }
-        Road::Operations(job) => client.operations().submit(job).await.map(|accepted| {
+        JobRequest::Operations(job) => client.operations().submit(job).await.map(|accepted| {
             let status = accepted.members.get("status").and_then(Value::as_str).unwrap_or("Queued");
             (accepted.job_id, status.to_ascii_uppercase())
         }),
@@ -64,23 +64,23 @@ async fn send(client: &Client, road: &Road) -> Result<(String, String), Error> {
 }
 
 /// What is below an operation's address may be read but not posted to, and so says the server of an operation that it does not have.
-fn explained(error: Error, flags: &SubmitFlags) -> Trouble {
+fn explained(error: Error, flags: &SubmitFlags) -> CommandError {
     match (&flags.operation, error.api().and_then(|said| said.status)) {
-        (Some(operation), Some(404 | 405)) => {
-            Trouble::Refused(format!("the server has no operation {operation:?}; its operator declares them"))
-        }
+        (Some(operation), Some(404 | 405)) => CommandError::Refused(format!(
+            "the server has no operation {operation:?}; its operator declares them"
+        )),
         (Some(_) | None, _) => error.into(),
     }
 }
 
 /// The payload: JSON, `@FILE`, or `-` for standard input, as it is written.
-pub(super) fn read_payload(text: &str) -> Result<Box<RawValue>, Trouble> {
+pub(super) fn read_payload(text: &str) -> Result<Box<RawValue>, CommandError> {
     read_json("--payload", text)
 }
 
 /// The same for another argument, which errors name.
-pub(super) fn read_json(argument: &str, text: &str) -> Result<Box<RawValue>, Trouble> {
-    let wrong = |reason: String| Trouble::Usage(format!("{argument}: {reason}"));
+pub(super) fn read_json(argument: &str, text: &str) -> Result<Box<RawValue>, CommandError> {
+    let wrong = |reason: String| CommandError::Usage(format!("{argument}: {reason}"));
     let unread = |what: &str, error: io::Error| wrong(format!("could not read {what}: {error}"));
     let (what, text) = match text.strip_prefix('@') {
         Some(path) => (path, std::fs::read_to_string(path).map_err(|error| unread(path, error))?),
@@ -94,7 +94,7 @@ pub(super) fn read_json(argument: &str, text: &str) -> Result<Box<RawValue>, Tro
     serde_json::from_str(&text).map_err(|error| wrong(format!("{what} is no JSON: {error}")))
 }
 
-fn road(flags: &SubmitFlags, payload: Option<Box<RawValue>>) -> Result<Road, Trouble> {
+fn job_request(flags: &SubmitFlags, payload: Option<Box<RawValue>>) -> Result<JobRequest, CommandError> {
     let at = match (&flags.at, &flags.delay) {
         (Some(at), _) => Some(moment(at)?),
         (None, Some(delay)) => Some(moment(&format!("+{delay}"))?),
@@ -105,28 +105,30 @@ fn road(flags: &SubmitFlags, payload: Option<Box<RawValue>>) -> Result<Road, Tro
         if let Some(job_type) = &flags.r#type {
             job = job.job_type(job_type);
         }
-        return operations(job, flags, payload).map(Road::Operations);
+        return operations(job, flags, payload).map(JobRequest::Operations);
     }
     let form = flags.r#type.as_deref().filter(|word| ["EXECUTE", "DEFERRED", "EMIT_EVENT"].contains(word));
     let job_type = flags.r#type.as_deref().filter(|_| form.is_none());
     match (job_type, &flags.kind) {
         (None, None) if form != Some("EMIT_EVENT") => {
-            Err(Trouble::Usage(format!("{NOTHING_TO_DO}, or --operation RESOURCE/ACTION")))
+            Err(CommandError::Usage(format!("{NOTHING_TO_DO}, or --operation RESOURCE/ACTION")))
         }
-        (None, _) => forge(flags, form, payload, at).map(Road::Forge),
-        (Some(_), Some(_)) if at.is_some() || flags.unique.is_some() => Err(Trouble::Usage(
+        (None, _) => forge(flags, form, payload, at).map(JobRequest::Forge),
+        (Some(_), Some(_)) if at.is_some() || flags.unique.is_some() => Err(CommandError::Usage(
             "--at, --delay and --unique with --kind go without --type: /v1 schedules simulated work"
                 .to_owned(),
         )),
         (Some(job_type), None) if at.is_some() || flags.unique.is_some() || is_list(payload.as_deref()) => {
             if let Some(other) = payload.as_ref().filter(|payload| !payload.get().starts_with(['{', '['])) {
                 let text = format!("the payload must be a JSON object or a list, not {other}");
-                return Err(Trouble::Usage(text));
+                return Err(CommandError::Usage(text));
             }
             let job = forge(flags, None, payload, at)?.job_type(job_type);
-            Ok(Road::Forge(job.max_retries(flags.retries.unwrap_or(RETRIES_DEFAULT))))
+            Ok(JobRequest::Forge(job.max_retries(flags.retries.unwrap_or(RETRIES_DEFAULT))))
         }
-        (Some(job_type), _) => operations(Submission::job(job_type), flags, payload).map(Road::Operations),
+        (Some(job_type), _) => {
+            operations(Submission::job(job_type), flags, payload).map(JobRequest::Operations)
+        }
     }
 }
 
@@ -139,13 +141,15 @@ fn forge(
     form: Option<&str>,
     payload: Option<Box<RawValue>>,
     at: Option<String>,
-) -> Result<Submit, Trouble> {
+) -> Result<Submit, CommandError> {
     let mut job = match (form, at) {
         (Some("EMIT_EVENT"), None) => Submit::emit_event(),
         (Some("DEFERRED") | None, Some(at)) => Submit::deferred(at),
         (Some("EXECUTE") | None, None) => Submit::execute(),
-        (Some("DEFERRED"), None) => return Err(Trouble::Usage("a DEFERRED job needs --at".to_owned())),
-        (Some(form), _) => return Err(Trouble::Usage(format!("--at is for DEFERRED jobs, not for {form}"))),
+        (Some("DEFERRED"), None) => return Err(CommandError::Usage("a DEFERRED job needs --at".to_owned())),
+        (Some(form), _) => {
+            return Err(CommandError::Usage(format!("--at is for DEFERRED jobs, not for {form}")));
+        }
     };
     job = flags.kind.iter().fold(job, Submit::work_kind);
     job = flags.queue.iter().fold(job, Submit::queue);
@@ -163,10 +167,10 @@ fn operations(
     mut job: Submission,
     flags: &SubmitFlags,
     payload: Option<Box<RawValue>>,
-) -> Result<Submission, Trouble> {
+) -> Result<Submission, CommandError> {
     if let Some(payload) = payload {
         if !payload.get().starts_with('{') {
-            return Err(Trouble::Usage(format!("the payload must be a JSON object, not {payload}")));
+            return Err(CommandError::Usage(format!("the payload must be a JSON object, not {payload}")));
         }
         job = job.raw_parameters(payload);
     }
@@ -185,17 +189,19 @@ fn operations(
 }
 
 /// A time as it is written, or so long from now: `+10m`.
-fn moment(text: &str) -> Result<String, Trouble> {
+fn moment(text: &str) -> Result<String, CommandError> {
     let Some(span) = text.strip_prefix('+') else {
         return match Timestamp::parse(text) {
             Ok(_) => Ok(text.to_owned()),
-            Err(_) => Err(Trouble::Usage(format!("{text:?} is no time; write 2030-01-31T12:00:00Z or +10m"))),
+            Err(_) => {
+                Err(CommandError::Usage(format!("{text:?} is no time; write 2030-01-31T12:00:00Z or +10m")))
+            }
         };
     };
-    let span = duration::parse(span).map_err(Trouble::Usage)?;
+    let span = duration::parse(span).map_err(CommandError::Usage)?;
     let at = now().duration_since(UNIX_EPOCH).unwrap_or_default() + span;
     let at = Timestamp::from_unix_millis(at.as_millis() as i64);
-    at.map(|at| at.to_string()).map_err(|_| Trouble::Usage(format!("{text:?} is too far away")))
+    at.map(|at| at.to_string()).map_err(|_| CommandError::Usage(format!("{text:?} is too far away")))
 }
 
 #[cfg(test)]
@@ -203,22 +209,22 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::people::People;
+    use crate::client_commands::ClientCommand;
 
     #[derive(Parser)]
     struct CommandLine {
         #[command(subcommand)]
-        command: People,
+        command: ClientCommand,
     }
 
     fn road_of(arguments: &[&str]) -> String {
         let all = ["forgerun", "submit"].iter().chain(arguments);
-        let People::Submit(flags) = CommandLine::parse_from(all).command else { panic!() };
+        let ClientCommand::Submit(flags) = CommandLine::parse_from(all).command else { panic!() };
         let payload = flags.payload.as_deref().map(|text| serde_json::from_str(text).unwrap());
-        match road(&flags, payload) {
-            Ok(Road::Forge(job)) => format!("/v1 {}", serde_json::to_string(&job).unwrap()),
-            Ok(Road::Operations(job)) => format!("/api {}", serde_json::to_string(&job).unwrap()),
-            Err(Trouble::Usage(text)) => text,
+        match job_request(&flags, payload) {
+            Ok(JobRequest::Forge(job)) => format!("/v1 {}", serde_json::to_string(&job).unwrap()),
+            Ok(JobRequest::Operations(job)) => format!("/api {}", serde_json::to_string(&job).unwrap()),
+            Err(CommandError::Usage(text)) => text,
             Err(other) => panic!("{other:?}"),
         }
     }

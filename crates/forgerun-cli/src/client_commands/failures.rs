@@ -7,14 +7,14 @@ use forgerun_client::admin::{FailureGroupView, Redrive};
 use forgerun_problem::Timestamp;
 use serde_json::{Value, json};
 
-use super::Trouble;
+use super::CommandError;
 use super::flags::{FailureCommand, FailuresFlags, RedriveFlags};
 use super::screen::{Screen, now, relative};
 use super::table::Table;
 use crate::Exit;
 use crate::terminal::clean;
 
-pub(super) async fn failures(flags: &FailuresFlags) -> Result<Exit, Trouble> {
+pub(super) async fn failures(flags: &FailuresFlags) -> Result<Exit, CommandError> {
     match &flags.command {
         None => list(flags).await,
         Some(FailureCommand::Show(named)) => {
@@ -25,7 +25,7 @@ pub(super) async fn failures(flags: &FailuresFlags) -> Result<Exit, Trouble> {
     }
 }
 
-async fn list(flags: &FailuresFlags) -> Result<Exit, Trouble> {
+async fn list(flags: &FailuresFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let since = flags.since.and_then(|span| written(now().checked_sub(span)?));
     let groups = flags.connection.admin()?.admin().failures(since.as_deref()).await?;
@@ -57,7 +57,7 @@ fn written(at: SystemTime) -> Option<String> {
     Timestamp::from_unix_micros(i64::try_from(micros).ok()?).ok().map(|at| at.to_string())
 }
 
-fn show(screen: &Screen, group: &FailureGroupView) -> Result<Exit, Trouble> {
+fn show(screen: &Screen, group: &FailureGroupView) -> Result<Exit, CommandError> {
     if screen.json {
         screen.json(&serde_json::to_value(group).unwrap_or(Value::Null))?;
         return Ok(Exit::Done);
@@ -84,7 +84,7 @@ fn show(screen: &Screen, group: &FailureGroupView) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-pub(super) async fn redrive(flags: &RedriveFlags) -> Result<Exit, Trouble> {
+pub(super) async fn redrive(flags: &RedriveFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let client = flags.connection.admin()?;
     let terms = Redrive { limit: flags.limit, rate_per_s: flags.rate };
@@ -119,9 +119,11 @@ pub(super) async fn redrive(flags: &RedriveFlags) -> Result<Exit, Trouble> {
 }
 
 /// Asks a person; where there is none, `--yes` has to say it.
-fn confirmed(question: &str) -> Result<bool, Trouble> {
+fn confirmed(question: &str) -> Result<bool, CommandError> {
     if !io::stdin().is_terminal() {
-        return Err(Trouble::Usage("nobody can be asked here: add --yes, or --dry-run to look first".into()));
+        return Err(CommandError::Usage(
+            "nobody can be asked here: add --yes, or --dry-run to look first".into(),
+        ));
     }
     write!(io::stderr().lock(), "{question} [y/N] ")?;
     let mut answer = String::new();

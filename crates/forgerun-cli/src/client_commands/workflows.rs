@@ -4,7 +4,7 @@ use forgerun_client::forge::{Filter, Workflow, Workflows};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::Trouble;
+use super::CommandError;
 use super::flags::{JobFlags, WorkflowCancelFlags, WorkflowCommand, WorkflowRetryFlags, WorkflowsFlags};
 use super::ids;
 use super::jobs::PAGE;
@@ -13,7 +13,7 @@ use super::submit::read_json;
 use super::table::Table;
 use crate::Exit;
 
-pub(super) async fn workflows(flags: &WorkflowsFlags) -> Result<Exit, Trouble> {
+pub(super) async fn workflows(flags: &WorkflowsFlags) -> Result<Exit, CommandError> {
     match &flags.command {
         None => list(flags).await,
         Some(WorkflowCommand::Submit(submit)) => {
@@ -54,7 +54,7 @@ pub(super) async fn workflows(flags: &WorkflowsFlags) -> Result<Exit, Trouble> {
 
 /// The description of a workflow: JSON, a file with or without `@`, or standard input. A description is an object, and a file whose
 /// name begins with a brace is named with `@`.
-fn read_description(text: &str) -> Result<Box<RawValue>, Trouble> {
+fn read_description(text: &str) -> Result<Box<RawValue>, CommandError> {
     let is_written_out = text.trim_start().starts_with(['{', '[']) || text == "-" || text.starts_with('@');
     match is_written_out {
         true => read_json("FILE", text),
@@ -62,7 +62,7 @@ fn read_description(text: &str) -> Result<Box<RawValue>, Trouble> {
     }
 }
 
-async fn list(flags: &WorkflowsFlags) -> Result<Exit, Trouble> {
+async fn list(flags: &WorkflowsFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let (client, wanted) = (flags.connection.client()?, flags.limit as usize);
     let mut filter = Filter { states: flags.states.clone(), ..Filter::default() };
@@ -106,7 +106,7 @@ async fn list(flags: &WorkflowsFlags) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-fn changed(named: &JobFlags, workflow: &Workflow) -> Result<Exit, Trouble> {
+fn changed(named: &JobFlags, workflow: &Workflow) -> Result<Exit, CommandError> {
     let screen = Screen::of(&named.connection);
     let summary = &workflow.summary;
     match screen.json {
@@ -117,7 +117,7 @@ fn changed(named: &JobFlags, workflow: &Workflow) -> Result<Exit, Trouble> {
 }
 
 /// The workflow in a line, and its steps as a table.
-fn show(named: &JobFlags, workflow: &Workflow) -> Result<Exit, Trouble> {
+fn show(named: &JobFlags, workflow: &Workflow) -> Result<Exit, CommandError> {
     let screen = Screen::of(&named.connection);
     if screen.json {
         screen.json(&serde_json::to_value(workflow).unwrap_or(Value::Null))?;

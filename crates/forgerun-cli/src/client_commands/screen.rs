@@ -35,12 +35,10 @@ impl Screen {
         Screen { json: connection.json, quiet: connection.quiet, tables, progress, colours: tables && !plain }
     }
 
-    /// One line of JSON.
     pub(crate) fn json(&self, value: &Value) -> io::Result<()> {
         self.line(&value.to_string())
     }
 
-    /// One line of output.
     pub(crate) fn line(&self, text: &str) -> io::Result<()> {
         let mut out = io::stdout().lock();
         writeln!(out, "{text}")?;
@@ -109,7 +107,6 @@ pub(crate) fn relative(text: &str, now: SystemTime) -> String {
     }
 }
 
-/// The present.
 pub(crate) fn now() -> SystemTime {
     SystemClock.now()
 }

@@ -4,7 +4,7 @@ use forgerun_client::admin::AdminSchedule;
 use forgerun_client::forge::Schedule;
 use serde_json::{Map, Value, json};
 
-use super::Trouble;
+use super::CommandError;
 use super::flags::{ScheduleCommand, SchedulesFlags, SetScheduleFlags};
 use super::screen::{Screen, now, relative};
 use super::submit::{NOTHING_TO_DO, read_payload};
@@ -12,7 +12,7 @@ use super::table::Table;
 use crate::Exit;
 use crate::terminal::clean;
 
-pub(super) async fn schedules(flags: &SchedulesFlags) -> Result<Exit, Trouble> {
+pub(super) async fn schedules(flags: &SchedulesFlags) -> Result<Exit, CommandError> {
     match &flags.command {
         None if flags.connection.is_operator() => list_all(flags).await,
         None => list(flags).await,
@@ -51,17 +51,17 @@ pub(super) async fn schedules(flags: &SchedulesFlags) -> Result<Exit, Trouble> {
 }
 
 /// Work with a type is for workers outside, and registered on `/ojs/v1`; any other is simulated, and registered on `/v1`.
-async fn set(flags: &SetScheduleFlags) -> Result<Exit, Trouble> {
+async fn set(flags: &SetScheduleFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     if flags.r#type.is_none() && flags.kind.is_none() {
-        return Err(Trouble::Usage(NOTHING_TO_DO.to_owned()));
+        return Err(CommandError::Usage(NOTHING_TO_DO.to_owned()));
     }
     let client = flags.connection.client()?;
     let payload = flags.payload.as_deref().map(read_payload).transpose()?;
     let payload: Option<Value> = payload
         .map(|payload| serde_json::from_str(payload.get()))
         .transpose()
-        .map_err(|error| Trouble::Usage(format!("the payload cannot be registered: {error}")))?;
+        .map_err(|error| CommandError::Usage(format!("the payload cannot be registered: {error}")))?;
     let mut body = terms(flags);
     match &flags.r#type {
         Some(job_type) => {
@@ -108,7 +108,7 @@ fn terms(flags: &SetScheduleFlags) -> Map<String, Value> {
     body
 }
 
-fn show(screen: &Screen, schedule: &Schedule) -> Result<Exit, Trouble> {
+fn show(screen: &Screen, schedule: &Schedule) -> Result<Exit, CommandError> {
     if screen.json {
         screen.json(&json!(schedule))?;
         return Ok(Exit::Done);
@@ -148,7 +148,7 @@ fn row(screen: &Screen, schedule: &Schedule) -> Vec<String> {
     ]
 }
 
-async fn list(flags: &SchedulesFlags) -> Result<Exit, Trouble> {
+async fn list(flags: &SchedulesFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let schedules = flags.connection.client()?.forge().schedules().await?;
     if screen.json {
@@ -165,8 +165,7 @@ async fn list(flags: &SchedulesFlags) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-/// Schedules of all clients.
-async fn list_all(flags: &SchedulesFlags) -> Result<Exit, Trouble> {
+async fn list_all(flags: &SchedulesFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let schedules: Vec<AdminSchedule> = flags.connection.admin()?.admin().schedules().await?;
     if screen.json {

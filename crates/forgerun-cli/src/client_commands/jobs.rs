@@ -6,7 +6,7 @@ use forgerun_client::forge::Filter;
 use forgerun_problem::Timestamp;
 use serde_json::{Value, json};
 
-use super::Trouble;
+use super::CommandError;
 use super::failure;
 use super::flags::{JobFlags, ListFlags, ResultFlags};
 use super::ids;
@@ -18,7 +18,7 @@ use crate::terminal::clean;
 /// Jobs on one page of the server.
 pub(super) const PAGE: usize = 200;
 
-pub(super) async fn get(flags: &JobFlags) -> Result<Exit, Trouble> {
+pub(super) async fn get(flags: &JobFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let client = flags.connection.client()?;
     let job = client.forge().get_json(&ids::whole(&client, &flags.id).await?).await?;
@@ -69,7 +69,7 @@ pub(super) fn kind(job: &Value) -> String {
     places.iter().find_map(|place| place.as_str()).unwrap_or_default().to_owned()
 }
 
-pub(super) async fn list(flags: &ListFlags) -> Result<Exit, Trouble> {
+pub(super) async fn list(flags: &ListFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let client = flags.connection.client()?;
     let wanted = flags.limit as usize;
@@ -109,7 +109,7 @@ pub(super) async fn list(flags: &ListFlags) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-pub(super) async fn cancel(flags: &JobFlags) -> Result<Exit, Trouble> {
+pub(super) async fn cancel(flags: &JobFlags) -> Result<Exit, CommandError> {
     let client = flags.connection.client()?;
     let canceled = client.forge().cancel(&ids::whole(&client, &flags.id).await?).await?;
     changed(
@@ -118,7 +118,7 @@ pub(super) async fn cancel(flags: &JobFlags) -> Result<Exit, Trouble> {
     )
 }
 
-pub(super) async fn retry(flags: &JobFlags) -> Result<Exit, Trouble> {
+pub(super) async fn retry(flags: &JobFlags) -> Result<Exit, CommandError> {
     let client = flags.connection.client()?;
     let retried = client.forge().retry(&ids::whole(&client, &flags.id).await?).await?;
     let (state, attempt) = (retried.state, retried.attempt);
@@ -129,7 +129,7 @@ pub(super) async fn retry(flags: &JobFlags) -> Result<Exit, Trouble> {
 }
 
 /// Prints the state that a job has now.
-fn changed(flags: &JobFlags, answer: Value) -> Result<Exit, Trouble> {
+fn changed(flags: &JobFlags, answer: Value) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     if screen.json {
         screen.json(&answer)?;
@@ -140,7 +140,7 @@ fn changed(flags: &JobFlags, answer: Value) -> Result<Exit, Trouble> {
     Ok(Exit::Done)
 }
 
-pub(super) async fn report(flags: &JobFlags) -> Result<Exit, Trouble> {
+pub(super) async fn report(flags: &JobFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let client = flags.connection.client()?;
     let report = client.forge().report(&ids::whole(&client, &flags.id).await?).await?;
@@ -175,7 +175,7 @@ fn span_ms(first: Option<&str>, last: Option<&str>) -> Option<i64> {
     Some((last.unix_micros() - first.unix_micros()) / 1000)
 }
 
-pub(super) async fn result(flags: &ResultFlags) -> Result<Exit, Trouble> {
+pub(super) async fn result(flags: &ResultFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let client = flags.connection.client()?;
     let job_id = ids::whole(&client, &flags.id).await?;

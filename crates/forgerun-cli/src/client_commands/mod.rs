@@ -29,78 +29,76 @@ use tokio::runtime::Builder;
 pub use connection::Connection;
 pub(crate) use connection::{ServerConnection, given};
 pub(crate) use duration::parse as parse_duration;
-pub use flags::People;
+pub use flags::ClientCommand;
 use flags::{Keys, QueueCommand};
 
 use crate::Exit;
 use crate::terminal::{complain, errors_are_json, problem_of, say, say_problem};
 
-/// Does what was asked.
-pub fn run(command: &People) -> Exit {
+pub fn run(command: &ClientCommand) -> Exit {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error, Exit::Failure),
     };
-    runtime.block_on(dispatch(command)).unwrap_or_else(|trouble| trouble.tell())
+    runtime.block_on(dispatch(command)).unwrap_or_else(|error| error.print())
 }
 
-async fn dispatch(command: &People) -> Result<Exit, Trouble> {
+async fn dispatch(command: &ClientCommand) -> Result<Exit, CommandError> {
     let done = match command {
-        People::Submit(flags) => submit::submit(flags).await,
-        People::Get(flags) => jobs::get(flags).await,
-        People::List(flags) => jobs::list(flags).await,
-        People::Wait(flags) => follow::wait(flags).await,
-        People::Watch(flags) => watch::watch(flags).await,
-        People::Cancel(flags) => jobs::cancel(flags).await,
-        People::Retry(flags) => jobs::retry(flags).await,
-        People::Report(flags) => jobs::report(flags).await,
-        People::Result(flags) => jobs::result(flags).await,
-        People::Queues(flags) => queues::queues(flags).await,
-        People::Schedules(flags) => schedules::schedules(flags).await,
-        People::Workers(flags) => queues::workers(flags).await,
-        People::Clients(flags) => admin::clients(flags).await,
-        People::Failures(flags) => failures::failures(flags).await,
-        People::Redrive(flags) => failures::redrive(flags).await,
-        People::Workflows(flags) => workflows::workflows(flags).await,
-        People::Keys(command) => admin::keys(command).await,
+        ClientCommand::Submit(flags) => submit::submit(flags).await,
+        ClientCommand::Get(flags) => jobs::get(flags).await,
+        ClientCommand::List(flags) => jobs::list(flags).await,
+        ClientCommand::Wait(flags) => follow::wait(flags).await,
+        ClientCommand::Watch(flags) => watch::watch(flags).await,
+        ClientCommand::Cancel(flags) => jobs::cancel(flags).await,
+        ClientCommand::Retry(flags) => jobs::retry(flags).await,
+        ClientCommand::Report(flags) => jobs::report(flags).await,
+        ClientCommand::Result(flags) => jobs::result(flags).await,
+        ClientCommand::Queues(flags) => queues::queues(flags).await,
+        ClientCommand::Schedules(flags) => schedules::schedules(flags).await,
+        ClientCommand::Workers(flags) => queues::workers(flags).await,
+        ClientCommand::Clients(flags) => admin::clients(flags).await,
+        ClientCommand::Failures(flags) => failures::failures(flags).await,
+        ClientCommand::Redrive(flags) => failures::redrive(flags).await,
+        ClientCommand::Workflows(flags) => workflows::workflows(flags).await,
+        ClientCommand::Keys(command) => admin::keys(command).await,
     };
     match is_for_operator(command) {
-        true => done.map_err(Trouble::of_operator),
+        true => done.map_err(CommandError::of_operator),
         false => done,
     }
 }
 
 /// Whether a command calls with the operator's token.
-fn is_for_operator(command: &People) -> bool {
+fn is_for_operator(command: &ClientCommand) -> bool {
     match command {
-        People::Failures(_) | People::Redrive(_) | People::Clients(_) => true,
-        People::Keys(command) => match command {
+        ClientCommand::Failures(_) | ClientCommand::Redrive(_) | ClientCommand::Clients(_) => true,
+        ClientCommand::Keys(command) => match command {
             Keys::Issue(_) | Keys::Revoke(_) => true,
             Keys::Renew(_) => false,
         },
-        People::Queues(flags) => match &flags.command {
+        ClientCommand::Queues(flags) => match &flags.command {
             None => flags.connection.is_operator(),
             Some(QueueCommand::Pause(named) | QueueCommand::Resume(named)) => named.connection.is_operator(),
         },
-        People::Schedules(flags) => flags.command.is_none() && flags.connection.is_operator(),
-        People::Workers(flags) => flags.connection.is_operator(),
-        People::Submit(_)
-        | People::Get(_)
-        | People::List(_)
-        | People::Wait(_)
-        | People::Watch(_)
-        | People::Cancel(_)
-        | People::Retry(_)
-        | People::Report(_)
-        | People::Result(_)
-        | People::Workflows(_) => false,
+        ClientCommand::Schedules(flags) => flags.command.is_none() && flags.connection.is_operator(),
+        ClientCommand::Workers(flags) => flags.connection.is_operator(),
+        ClientCommand::Submit(_)
+        | ClientCommand::Get(_)
+        | ClientCommand::List(_)
+        | ClientCommand::Wait(_)
+        | ClientCommand::Watch(_)
+        | ClientCommand::Cancel(_)
+        | ClientCommand::Retry(_)
+        | ClientCommand::Report(_)
+        | ClientCommand::Result(_)
+        | ClientCommand::Workflows(_) => false,
     }
 }
 
 /// Why a command ends early.
 #[derive(Debug)]
-pub enum Trouble {
-    /// A call failed.
+pub enum CommandError {
     Call(Error),
     /// The command line is wrong.
     Usage(String),
@@ -119,46 +117,46 @@ pub enum Trouble {
     },
 }
 
-impl From<Error> for Trouble {
-    fn from(error: Error) -> Trouble {
-        Trouble::Call(error)
+impl From<Error> for CommandError {
+    fn from(error: Error) -> CommandError {
+        CommandError::Call(error)
     }
 }
 
-impl From<std::io::Error> for Trouble {
-    fn from(error: std::io::Error) -> Trouble {
-        Trouble::Output(error)
+impl From<std::io::Error> for CommandError {
+    fn from(error: std::io::Error) -> CommandError {
+        CommandError::Output(error)
     }
 }
 
-impl Trouble {
+impl CommandError {
     /// The same about a call that needs the operator's token.
-    fn of_operator(self) -> Trouble {
+    fn of_operator(self) -> CommandError {
         match self {
-            Trouble::Call(error @ Error::Auth(_)) => Trouble::NotOperator(error),
+            CommandError::Call(error @ Error::Auth(_)) => CommandError::NotOperator(error),
             other => other,
         }
     }
 
     /// Prints why, for people or for programs.
-    pub fn tell(&self) -> Exit {
+    pub fn print(&self) -> Exit {
         // A reader that has had enough (`forgerun list | head`) is no error.
-        if matches!(self, Trouble::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe) {
+        if matches!(self, CommandError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe) {
             return Exit::Done;
         }
         if errors_are_json() {
             return say_problem(self.problem(), self.exit());
         }
         match self {
-            Trouble::Usage(text) => say(text, Exit::Usage),
-            Trouble::Output(error) => say(&unwritten(error), Exit::Failure),
-            Trouble::Refused(text) => say(text, Exit::Failure),
-            Trouble::Ambiguous { end, candidates } => {
+            CommandError::Usage(text) => say(text, Exit::Usage),
+            CommandError::Output(error) => say(&unwritten(error), Exit::Failure),
+            CommandError::Refused(text) => say(text, Exit::Failure),
+            CommandError::Ambiguous { end, candidates } => {
                 let ids: String = candidates.iter().map(|id| format!("\n  {id}")).collect();
                 say(&format!("{}{ids}", ambiguous(end)), Exit::Usage)
             }
-            Trouble::Call(error) => tell(error, hint(error)),
-            Trouble::NotOperator(error) => tell(
+            CommandError::Call(error) => print_error(error, hint(error)),
+            CommandError::NotOperator(error) => print_error(
                 error,
                 "\n  --admin-token or FORGERUN_ADMIN_TOKEN names the operator's token, `auth.admin_token` of the server.",
             ),
@@ -167,9 +165,9 @@ impl Trouble {
 
     fn exit(&self) -> Exit {
         match self {
-            Trouble::Usage(_) | Trouble::Ambiguous { .. } => Exit::Usage,
-            Trouble::Output(_) | Trouble::Refused(_) => Exit::Failure,
-            Trouble::Call(error) | Trouble::NotOperator(error) => exit_of(error),
+            CommandError::Usage(_) | CommandError::Ambiguous { .. } => Exit::Usage,
+            CommandError::Output(_) | CommandError::Refused(_) => Exit::Failure,
+            CommandError::Call(error) | CommandError::NotOperator(error) => exit_of(error),
         }
     }
 
@@ -177,15 +175,15 @@ impl Trouble {
     fn problem(&self) -> ProblemBuilder {
         let local = problem_of(self.exit());
         match self {
-            Trouble::Usage(text) => local.detail(text),
-            Trouble::Ambiguous { end, candidates } => {
+            CommandError::Usage(text) => local.detail(text),
+            CommandError::Ambiguous { end, candidates } => {
                 local.detail(ambiguous(end)).extension("candidates", candidates.clone())
             }
-            Trouble::Output(error) => local.detail(unwritten(error)),
-            Trouble::Refused(text) => {
+            CommandError::Output(error) => local.detail(unwritten(error)),
+            CommandError::Refused(text) => {
                 Problem::builder("urn:forgerun:cli:not-found").title("Not Found").status(404).detail(text)
             }
-            Trouble::Call(error) | Trouble::NotOperator(error) => problem_about(error, local),
+            CommandError::Call(error) | CommandError::NotOperator(error) => problem_about(error, local),
         }
     }
 }
@@ -218,7 +216,6 @@ fn ambiguous(end: &str) -> String {
     format!("several jobs have an id that ends with {end:?}; give more of it")
 }
 
-/// What to try.
 fn hint(error: &Error) -> &'static str {
     match error {
         Error::Unreachable(away) if away.other_scheme.is_some() => "",
@@ -230,7 +227,7 @@ fn hint(error: &Error) -> &'static str {
     }
 }
 
-fn tell(error: &Error, hint: &str) -> Exit {
+fn print_error(error: &Error, hint: &str) -> Exit {
     let exit = exit_of(error);
     let request = error.api().and_then(|said| said.request_id.as_deref());
     let request = request.map(|id| format!("\n  Request {id}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! One examination: sends requests as the description says, and writes down how each check went.
+//! A conformance run: sends requests, and records the results of checks.
 
 use std::time::Duration;
 
@@ -14,11 +14,10 @@ use url::Url;
 use super::finding::{CheckResult, Evidence, Outcome};
 use super::rule::{Rule, Severity};
 use super::trace::Exchange;
-use super::{Contract, Description, Options, Trouble};
+use super::{ConformanceError, Contract, Description, Options};
 use crate::http::exchange;
 
-/// What is going on.
-pub(super) struct Exam {
+pub(super) struct ConformanceRun {
     base: Url,
     key: Option<String>,
     pub(super) description: Description,
@@ -28,14 +27,13 @@ pub(super) struct Exam {
     checks: Vec<CheckResult>,
 }
 
-/// A request to be sent.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     pub(super) method: Method,
     pub(super) reference: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Option<Bytes>,
-    /// Whether the key goes along.
+    /// Whether to send the key.
     with_key: bool,
 }
 
@@ -52,7 +50,6 @@ impl Ask {
         Ask::new(Method::POST, reference).raw("application/json", body.to_string())
     }
 
-    /// A body of this media type.
     pub(super) fn raw(self, media_type: &str, body: impl Into<Bytes>) -> Ask {
         Ask { body: Some(body.into()), ..self.header("Content-Type", media_type) }
     }
@@ -62,23 +59,23 @@ impl Ask {
         self
     }
 
-    /// As a stranger.
     pub(super) fn without_key(self) -> Ask {
         Ask { with_key: false, ..self }
     }
 }
 
-impl Exam {
-    pub(super) fn new(options: &Options) -> Result<Exam, Trouble> {
-        let wrong =
-            |reason: &str| Trouble::Usage(format!("{:?} is no address of a server: {reason}", options.url));
+impl ConformanceRun {
+    pub(super) fn new(options: &Options) -> Result<ConformanceRun, ConformanceError> {
+        let wrong = |reason: &str| {
+            ConformanceError::Usage(format!("{:?} is no address of a server: {reason}", options.url))
+        };
         let mut base = Url::parse(&options.url).map_err(|error| wrong(&error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") || base.host().is_none() {
             return Err(wrong("it must begin with http:// or https://"));
         }
         let path = base.path().trim_end_matches('/').to_owned();
         base.set_path(&path);
-        Ok(Exam {
+        Ok(ConformanceRun {
             base,
             key: options.key.clone(),
             description: options.description.clone(),
@@ -89,7 +86,7 @@ impl Exam {
         })
     }
 
-    /// What follows belongs to this contract.
+    /// Sets the contract of the following checks.
     pub(super) fn begin(&mut self, contract: Contract) {
         self.contract = contract;
     }
@@ -102,7 +99,7 @@ impl Exam {
         self.key.is_some()
     }
 
-    /// A random word, to tell our jobs and queues from others.
+    /// A random word, unique to this run.
     pub(super) fn random_word(&self) -> String {
         format!("{:016x}", self.clock.random() as u64)
     }
@@ -117,33 +114,34 @@ impl Exam {
         self.clock.sleep(span).await;
     }
 
-    /// Sends a request; any answer will do.
-    pub(super) async fn send(&self, ask: Ask) -> Result<Exchange, Trouble> {
+    /// Sends a request. Any status is fine.
+    pub(super) async fn send(&self, ask: Ask) -> Result<Exchange, ConformanceError> {
         let url = self.url_of(&ask.reference)?;
         let uri = url.as_str().split('#').next().unwrap_or_default();
         let mut request = Request::builder().method(ask.method.clone()).uri(uri);
         for (name, value) in &ask.headers {
             request = request.header(name, value);
         }
-        // The key is for the server, not for whoever it sends us to.
+        // The key must not be sent to other hosts.
         if let (Some(key), true) = (&self.key, ask.with_key && url.origin() == self.base.origin()) {
             request = request.header(self.auth_header()?, self.auth_value(key)?);
         }
         let body = Full::new(ask.body.clone().unwrap_or_default());
-        let request = request.body(body).map_err(|error| Trouble::Usage(format!("{uri}: {error}")))?;
+        let request =
+            request.body(body).map_err(|error| ConformanceError::Usage(format!("{uri}: {error}")))?;
         let answer = exchange(&self.connector, request).await?;
         Ok(Exchange::new(&ask, &url, answer))
     }
 
-    /// The address of a path of the description, or of a link that the server gave.
-    fn url_of(&self, reference: &str) -> Result<Url, Trouble> {
-        // Paths of the description lie below the path of the server's address.
+    /// Resolves a path of the description, or a link from the server.
+    fn url_of(&self, reference: &str) -> Result<Url, ConformanceError> {
+        // Paths of the description are relative to the path of the server's address.
         let below = reference.starts_with('/') && !reference.starts_with("//");
         let url = match below && !reference.starts_with(self.base.path()) {
             true => Url::parse(&format!("{}{reference}", self.base.as_str().trim_end_matches('/'))),
             false => self.base.join(reference),
         };
-        url.map_err(|error| Trouble::Usage(format!("{reference:?} is no address: {error}")))
+        url.map_err(|error| ConformanceError::Usage(format!("{reference:?} is no address: {error}")))
     }
 
     /// Whether a link leads to the server itself.
@@ -151,18 +149,18 @@ impl Exam {
         self.base.join(reference).is_ok_and(|url| url.origin() == self.base.origin())
     }
 
-    fn auth_header(&self) -> Result<HeaderName, Trouble> {
+    fn auth_header(&self) -> Result<HeaderName, ConformanceError> {
         let name = &self.description.auth.header;
-        name.parse().map_err(|_| Trouble::Usage(format!("auth.header: {name:?} is no header field")))
+        name.parse().map_err(|_| ConformanceError::Usage(format!("auth.header: {name:?} is no header field")))
     }
 
-    fn auth_value(&self, key: &str) -> Result<HeaderValue, Trouble> {
+    fn auth_value(&self, key: &str) -> Result<HeaderValue, ConformanceError> {
         let value = self.description.auth.value.replace("{key}", key);
-        let wrong = |_| Trouble::Usage("the key has characters that no header can hold".to_owned());
+        let wrong = |_| ConformanceError::Usage("the key has characters that no header can hold".to_owned());
         HeaderValue::try_from(value).map_err(wrong)
     }
 
-    /// Checks a rule against what came. A rule that is broken once stays broken.
+    /// Records a check. A rule that is violated once stays violated.
     pub(super) fn check(&mut self, rule: &Rule, holds: bool, exchange: &Exchange) -> bool {
         let outcome = match holds {
             true => Outcome::Passed,
@@ -176,19 +174,19 @@ impl Exam {
         holds
     }
 
-    /// The server gave no opportunity.
+    /// Records that the server gave no opportunity.
     pub(super) fn skip(&mut self, rule: &Rule, reason: &str) {
         self.enter(rule, Outcome::Skipped(reason.to_owned()));
     }
 
-    /// Nothing of a contract can be judged.
+    /// Records that a contract cannot be checked.
     pub(super) fn skip_all(&mut self, reason: &str) {
         let title = format!("all of {}", self.contract);
         let rule = Rule { id: "OJS-COD-01", severity: Severity::Must, title: title.into(), mend: "".into() };
         self.skip(&rule, reason);
     }
 
-    /// What the library found in an object.
+    /// Records violations found by the library.
     pub(super) fn findings(&mut self, whole: &Rule, findings: &[Finding], exchange: &Exchange) {
         self.check(whole, true, exchange);
         for finding in findings {
