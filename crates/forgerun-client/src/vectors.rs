@@ -12,7 +12,7 @@ use crate::Schedule;
 use crate::codes::Report;
 use crate::error::{ApiError, Error, Unreachable};
 use crate::forge::Submit;
-use crate::ojs::Taken;
+use crate::ojs::ClaimedJob;
 use crate::retry::{Repeat, RetryPolicy};
 
 /// A file of vectors; a file without cases is a mistake.
@@ -210,7 +210,7 @@ fn batches() {
 #[test]
 fn received_jobs() {
     for case in cases(&vectors("envelopes.json"), "received") {
-        let job: Taken = serde_json::from_value(case["job"].clone()).unwrap();
+        let job: ClaimedJob = serde_json::from_value(case["job"].clone()).unwrap();
         let parents: Map<String, Value> = job
             .parents()
             .into_iter()

@@ -138,7 +138,7 @@ async fn a_result_is_sent_as_it_was_printed_whatever_a_value_can_hold() {
 }
 
 /// Charges, then ships; says which of the two it did.
-async fn order(_: Taken, context: Context) -> Result<Output, Failure> {
+async fn order(_: ClaimedJob, context: Context) -> Result<Output, Failure> {
     let did = Mutex::new(Vec::new());
     let charged: u64 = context
         .step("charge", async || {
