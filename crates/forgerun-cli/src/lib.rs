@@ -3,6 +3,7 @@
 //!
 //! - `client_commands`: submit, wait, list, cancel; queues, schedules, failures, workflows, keys.
 //! - `worker`: a program or a URL does the work of jobs.
+//! - `init`: the beginning of a project that submits and works.
 //! - `conformance` and `traffic`: the front of `forgerun-probe`.
 //! - `exit`: what the process says when it ends.
 //! - `terminal`: what is said to people and to scripts.
@@ -10,6 +11,7 @@
 pub mod client_commands;
 pub mod conformance;
 mod exit;
+pub mod init;
 pub mod terminal;
 pub mod traffic;
 pub mod worker;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use forgerun_cli::client_commands::ClientCommand;
 use forgerun_cli::conformance::ConformanceFlags;
+use forgerun_cli::init::InitFlags;
 use forgerun_cli::traffic::TrafficFlags;
 use forgerun_cli::worker::Worker;
 use forgerun_server::config::Flag;
@@ -51,6 +52,8 @@ pub(crate) enum Command {
     /// Run jobs with your own program or URL
     #[command(subcommand)]
     Worker(Worker),
+    /// Start a project in Python, TypeScript or Go: a worker, a submission, a test and a Dockerfile
+    Init(InitFlags),
     /// Check a server, ForgeRun or any other, against published documents, and explain how to fix
     /// violations
     Conformance(ConformanceFlags),

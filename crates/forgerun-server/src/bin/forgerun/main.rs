@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 use clap::Parser;
 use forgerun_cli::terminal::{printed, say};
-use forgerun_cli::{Exit, client_commands, conformance, terminal, traffic, worker};
+use forgerun_cli::{Exit, client_commands, conformance, init, terminal, traffic, worker};
 
 use cli::{Cli, Command};
 
@@ -35,6 +35,7 @@ fn main() -> Exit {
         Command::Webhook(command) => webhook::webhook(&command),
         Command::ClientCommand(command) => client_commands::run(&command),
         Command::Worker(command) => worker::run(&command, webhook::sign_with),
+        Command::Init(flags) => init::init(&flags),
         Command::Conformance(flags) => conformance::conformance(&flags),
         Command::Traffic(flags) => traffic::traffic(&flags),
         Command::Bench(bench) => commands::bench(&bench),
