@@ -51,7 +51,9 @@ def blocks(language: str) -> list[str]:
     return list(found)
 
 
-def test_the_readme_runs(server: DevServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_runs(
+    server: DevServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("FORGERUN_URL", server.url)
     scope: dict[str, object] = {}
     workers: dict[int, forgerun.Worker] = {}
