@@ -36,10 +36,11 @@ lint: ## clippy on every target and feature, warnings denied
 
 # The counts are printed for a failing run too, which then fails. `--no-fail-fast`
 # keeps them complete: otherwise cargo stops at the first binary with a failure.
-unit: ## all tests and doc tests, then the counts
+unit: ## all tests and doc tests, those of the SDKs too, then the counts
 	@mkdir -p $(TARGET_DIR)
 	@tests=passed; \
 	cargo test --workspace --all-features --no-fail-fast 2>&1 | tee $(TEST_LOG) || tests=failed; \
+	scripts/test-sdks 2>&1 | tee -a $(TEST_LOG) || tests=failed; \
 	scripts/count-tests $(TEST_LOG) && [[ $$tests == passed ]]
 
 bench: ## run the benchmarks

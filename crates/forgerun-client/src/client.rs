@@ -160,6 +160,11 @@ impl Client {
         self.shared.clock.as_ref()
     }
 
+    /// Whether a request that the server holds could be sent at once.
+    pub(crate) fn may_hold(&self) -> bool {
+        self.shared.transport.may_hold()
+    }
+
     pub(crate) fn schedule(&self) -> Schedule {
         self.shared.schedule
     }
@@ -273,6 +278,12 @@ impl Call {
 
     pub(crate) fn long(mut self, held: Duration) -> Call {
         self.class = Class::Long(held);
+        self
+    }
+
+    /// A worker's request for jobs.
+    pub(crate) fn work(mut self, held: Duration) -> Call {
+        self.class = Class::Work(held);
         self
     }
 

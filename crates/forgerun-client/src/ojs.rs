@@ -431,7 +431,7 @@ impl Ojs<'_> {
     pub(crate) async fn fetch(&self, fetch: &Fetch<'_>) -> Result<Vec<Taken>, Error> {
         // Not sent again by itself: the first one may have been given jobs.
         let held = Duration::from_millis(fetch.wait_ms);
-        let call = self.post("workers/fetch")?.json(fetch)?.long(held);
+        let call = self.post("workers/fetch")?.json(fetch)?.work(held);
         Ok(self.client.fetch::<TakenJobs>(&call).await?.jobs)
     }
 

@@ -8,12 +8,12 @@ use forgerun_problem::polling::Poll;
 use http::{HeaderMap, HeaderName, StatusCode};
 use serde_json::{Map, Value, json};
 
+use crate::Schedule;
 use crate::codes::Report;
 use crate::error::{ApiError, Error, Unreachable};
 use crate::forge::Submit;
 use crate::ojs::Taken;
 use crate::retry::{Repeat, RetryPolicy};
-use crate::Schedule;
 
 /// A file of vectors; a file without cases is a mistake.
 fn vectors(name: &str) -> Value {
@@ -115,9 +115,15 @@ fn polling() {
     let file = vectors("polling.json");
     for case in cases(&file, "cases") {
         let total = ms(&case["timeout_ms"]).unwrap();
-        let schedule =
-            Schedule { first: ms(&file["first_ms"]).unwrap(), longest: ms(&file["longest_ms"]).unwrap(), total };
-        assert_eq!((schedule.first, schedule.longest), (Schedule::default().first, Schedule::default().longest));
+        let schedule = Schedule {
+            first: ms(&file["first_ms"]).unwrap(),
+            longest: ms(&file["longest_ms"]).unwrap(),
+            total,
+        };
+        assert_eq!(
+            (schedule.first, schedule.longest),
+            (Schedule::default().first, Schedule::default().longest)
+        );
         let mut answers = case["answers"].as_array().unwrap().iter();
         let (mut waits, mut waited, mut retry_after) = (Vec::new(), Duration::ZERO, None);
         let end = loop {
@@ -133,7 +139,11 @@ fn polling() {
             }
             retry_after = ms(&answer["retry_after_ms"]);
         };
-        assert_eq!((json!(waits), json!(end)), (case["expect_waits_ms"].clone(), case["ends"].clone()), "{case}");
+        assert_eq!(
+            (json!(waits), json!(end)),
+            (case["expect_waits_ms"].clone(), case["ends"].clone()),
+            "{case}"
+        );
         assert_eq!(answers.next(), None, "an answer is left over: {case}");
     }
 }

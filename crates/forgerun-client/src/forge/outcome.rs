@@ -54,8 +54,11 @@ impl Forge<'_> {
         loop {
             let waited = client.clock().now().duration_since(began).unwrap_or_default();
             let hold = STATUS_WAIT.min(timeout.saturating_sub(waited)).as_millis().div_ceil(1000);
-            let call = client.get(&self.path(job_id, ""))?.header(PREFER, &format!("wait={hold}"))?;
-            let call = call.long(STATUS_WAIT);
+            let mut call = client.get(&self.path(job_id, ""))?;
+            // Of many waits some are held; the others ask again, rather than wait for those to end.
+            if client.may_hold() {
+                call = call.header(PREFER, &format!("wait={hold}"))?.long(STATUS_WAIT);
+            }
             let (held, retry_after) = match client.send(&call).await {
                 Ok(answer) => {
                     let held = answer.header(PREFERENCE_APPLIED).is_some();
@@ -78,7 +81,9 @@ impl Forge<'_> {
                 }
                 continue;
             }
-            let Poll::After(wait) = schedule.next(polls, waited, retry_after) else { return Err(timed_out()) };
+            let Poll::After(wait) = schedule.next(polls, waited, retry_after) else {
+                return Err(timed_out());
+            };
             client.clock().sleep(wait).await;
             polls += 1;
         }

@@ -223,7 +223,8 @@ pub struct Submitted {
 fn timestamp(at: SystemTime) -> String {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
     let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
-    Timestamp::from_unix_millis(millis).map_or_else(|_| "9999-12-31T23:59:59.999Z".to_owned(), |at| at.to_string())
+    Timestamp::from_unix_millis(millis)
+        .map_or_else(|_| "9999-12-31T23:59:59.999Z".to_owned(), |at| at.to_string())
 }
 
 impl Forge<'_> {

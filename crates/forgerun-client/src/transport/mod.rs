@@ -32,6 +32,9 @@ pub(crate) enum Class {
     Short,
     /// A stream, or a request that the server holds. The span is how long the answer may take to begin.
     Long(Duration),
+    /// A worker's request for jobs, which the server holds. Counted apart, so that a program that waits for many jobs never keeps its
+    /// own worker from doing them.
+    Work(Duration),
 }
 
 /// Sends requests.
@@ -39,6 +42,7 @@ pub(crate) struct Transport {
     http: legacy::Client<Connector, Body>,
     short: Arc<Semaphore>,
     long: Arc<Semaphore>,
+    work: Arc<Semaphore>,
     timeout: Duration,
 }
 
@@ -62,8 +66,14 @@ impl Transport {
             http,
             short: permits(bounds.connections),
             long: permits(bounds.streams),
+            work: permits(bounds.streams),
             timeout: bounds.timeout,
         }
+    }
+
+    /// Whether a request that the server holds could be sent at once.
+    pub(crate) fn may_hold(&self) -> bool {
+        self.long.available_permits() > 0
     }
 
     /// Waits for a free connection, sends, and returns the answer as soon as its head is there.
@@ -71,6 +81,7 @@ impl Transport {
         let (permits, patience) = match class {
             Class::Short => (&self.short, self.timeout),
             Class::Long(held) => (&self.long, self.timeout + held),
+            Class::Work(held) => (&self.work, self.timeout + held),
         };
         let permit = permits.clone().acquire_owned().await.expect("the semaphore is never closed");
         let host = request.uri().authority().map(ToString::to_string).unwrap_or_default();

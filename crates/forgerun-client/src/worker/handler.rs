@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
+use super::steps::StepResults;
 use crate::client::Client;
 use crate::error::Error;
 use crate::ojs::{Held, Ojs, Taken};
@@ -195,6 +196,7 @@ pub struct Context {
     pub(crate) worker: std::sync::Arc<str>,
     pub(crate) job: std::sync::Arc<Taken>,
     pub(crate) canceled: watch::Receiver<Option<Canceled>>,
+    pub(crate) steps: std::sync::Arc<StepResults>,
 }
 
 impl Context {

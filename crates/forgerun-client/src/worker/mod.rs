@@ -18,6 +18,7 @@ mod report;
 mod room;
 mod run;
 mod spool;
+mod steps;
 #[cfg(feature = "grpc")]
 mod stream;
 

@@ -361,8 +361,13 @@ impl Shared {
             return;
         }
         let canceled = self.active.add(job.clone());
-        let context =
-            Context { client: self.client.clone(), worker: self.id.clone(), job: job.clone(), canceled };
+        let context = Context {
+            client: self.client.clone(),
+            worker: self.id.clone(),
+            job: job.clone(),
+            canceled,
+            steps: Arc::default(),
+        };
         let Some(handler) = self.wait_for_handler(job, &context).await else {
             self.active.remove(job);
             return;

@@ -4,6 +4,7 @@
 mod downloads;
 mod foreign;
 mod operations;
+mod outcomes;
 mod repeating;
 mod streams;
 mod vectors;

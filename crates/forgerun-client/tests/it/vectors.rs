@@ -15,8 +15,7 @@ fn reply(event: &str) -> Reply {
     match event.strip_prefix("status ") {
         Some(status) => Reply::json(status.parse().unwrap(), &[], json!({})),
         None if event == "accepted" => {
-            let body =
-                json!({"job_id": JOB_ID, "state": "QUEUED", "created_at": "2026-01-01T00:00:00.000Z"});
+            let body = json!({"job_id": JOB_ID, "state": "QUEUED", "created_at": "2026-01-01T00:00:00.000Z"});
             Reply::json(202, &[], body)
         }
         None if event == "unreachable" => Reply::nothing(),

@@ -28,6 +28,9 @@ async fn server(jobs: Vec<Value>, lost: &'static [&'static str]) -> Foreign {
         "/ojs/v1/jobs/big/result" if request.body.len() > 100 => {
             Reply::json(413, &[], json!({"code": "PAYLOAD_TOO_LARGE"}))
         }
+        "/ojs/v1/checkpoints/resumed/resume" => {
+            Reply::json(200, &[], json!({"has_checkpoint": true, "state": {"charge": 5}}))
+        }
         _ => Reply::json(200, &[], json!({})),
     })
     .await
@@ -132,6 +135,47 @@ async fn a_result_is_sent_as_it_was_printed_whatever_a_value_can_hold() {
         let sent = reports(&server).iter().any(|report| report.body == body.as_bytes());
         assert!(sent, "{body}");
     }
+}
+
+/// Charges, then ships; says which of the two it did.
+async fn order(_: Taken, context: Context) -> Result<Output, Failure> {
+    let did = Mutex::new(Vec::new());
+    let charged: u64 = context
+        .step("charge", async || {
+            did.lock().unwrap().push("charge");
+            Ok(7)
+        })
+        .await?;
+    let shipped: bool = context
+        .step("ship", async || {
+            did.lock().unwrap().push("ship");
+            Ok(true)
+        })
+        .await?;
+    Output::json(&json!({"charged": charged, "shipped": shipped, "did": *did.lock().unwrap()}))
+}
+
+#[tokio::test]
+async fn a_step_that_is_recorded_is_not_done_again() {
+    let server = server(vec![job("new", "order"), job("resumed", "order")], &[]).await;
+    let worker = Worker::builder(client(&server)).queue("q").id("w").handler("order", order).build().unwrap();
+    work(&server, worker, 2).await;
+    let mut results: Vec<Value> = reports(&server).iter().map(|ack| ack.json()["result"].clone()).collect();
+    results.sort_by_key(|result| result["charged"].as_u64());
+    let expected = [
+        json!({"charged": 5, "shipped": true, "did": ["ship"]}),
+        json!({"charged": 7, "shipped": true, "did": ["charge", "ship"]}),
+    ];
+    assert_eq!(results, expected);
+    let records: Vec<Request> =
+        server.requests().into_iter().filter(|request| request.method == "PUT").collect();
+    let states = |id: &str| -> Vec<Value> {
+        let of_job = records.iter().filter(|record| record.path.ends_with(id));
+        of_job.map(|record| record.json()["state"].clone()).collect()
+    };
+    assert_eq!(states("new"), [json!({"charge": 7}), json!({"charge": 7, "ship": true})]);
+    assert_eq!(states("resumed"), [json!({"charge": 5, "ship": true})]);
+    assert!(records.iter().all(|record| record.header("lease-token").is_some()));
 }
 
 #[tokio::test]

@@ -48,3 +48,38 @@ fn an_installation_gives_up_in_the_end_and_at_once_on_anything_else() {
         assert_eq!(n_calls(folder.path()), expected, "{complaint}");
     }
 }
+
+/// What `count-tests` says of a log, and whether it is content.
+fn counted(log: &str) -> (String, bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    fs::write(&path, log).unwrap();
+    let output = Command::new(repo::root().join("scripts/count-tests")).arg(path).output().unwrap();
+    (String::from_utf8(output.stdout).unwrap().trim_end().to_owned(), output.status.success())
+}
+
+#[test]
+fn the_tests_of_every_language_are_counted() {
+    for (log, expected, is_good) in [
+        (
+            "test result: ok. 48 passed; 0 failed; 2 ignored; 0 measured",
+            "48 passed, 0 failed, 2 skipped",
+            true,
+        ),
+        ("=== 1 failed, 12 passed, 3 warnings in 3.21s ===", "12 passed, 1 failed", false),
+        ("12 passed in 3.21s", "12 passed, 0 failed", true),
+        ("3 passed, 1 error in 63.21s (0:01:03)", "3 passed, 1 failed", false),
+        ("# tests 4\n# pass 4\n# fail 0\n# skipped 0", "4 passed, 0 failed", true),
+        ("\u{2139} pass 4\n\u{2139} fail 1", "4 passed, 1 failed", false),
+        (
+            "=== RUN   TestA\n--- PASS: TestA (0.00s)\n    --- PASS: TestA/b (0.00s)",
+            "1 passed, 0 failed",
+            true,
+        ),
+        ("--- PASS: TestA (0.00s)\n--- FAIL: TestB (0.00s)", "1 passed, 1 failed", false),
+        ("FAIL\texample.org/a [build failed]", "0 passed, 1 failed", false),
+        ("SDK go: 5 passed, 0 failed in 7 s", "0 passed, 0 failed", false),
+    ] {
+        assert_eq!(counted(log), (expected.to_owned(), is_good), "{log}");
+    }
+}

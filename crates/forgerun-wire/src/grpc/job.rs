@@ -11,8 +11,7 @@ use super::moment::{duration, timestamp};
 use super::{ARGS_WRAPPED_MEMBER, LEASE_TOKEN_MEMBER, PARENT_RESULTS_MEMBER, PARENT_STEPS_MEMBER, json, v1};
 use crate::ojs::duration as iso;
 use crate::ojs::job::{
-    JobView, VERSION, args_wrapped, attempts, completed_at, error_view, shown_args, shown_meta,
-    shown_type,
+    JobView, VERSION, args_wrapped, attempts, completed_at, error_view, shown_args, shown_meta, shown_type,
 };
 use crate::ojs::kept::Kept;
 use crate::ojs::state::StateWord;

@@ -1,0 +1,79 @@
+//! Named steps of a handler whose results are kept over attempts, in the checkpoint of the job: one JSON object of results by name.
+
+use http::HeaderName;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
+
+use super::handler::{Context, Failure};
+use crate::client::Call;
+use crate::error::Error;
+use crate::path::segment;
+
+const LEASE_TOKEN: HeaderName = HeaderName::from_static("lease-token");
+
+/// Results of steps by name; `None` until they were asked for.
+pub(crate) type StepResults = Mutex<Option<Map<String, Value>>>;
+
+#[derive(Deserialize)]
+struct Resume {
+    #[serde(default)]
+    has_checkpoint: bool,
+    #[serde(default)]
+    state: Value,
+}
+
+impl Context {
+    /// Does a step of the work and records its result under this name; if an earlier attempt of the job has recorded one, returns that
+    /// instead. A name stands for one step of the handler.
+    ///
+    /// A step runs at least once: an attempt that is cut off between the end of the step and its record does it again. So what it does
+    /// elsewhere should bear a repetition, for example by a key that is made of the job's id and the step's name.
+    ///
+    /// # Errors
+    /// What the step returns; nothing is recorded then. Or what the server says of the record, such as that the job is no longer ours.
+    pub async fn step<T, Doing>(&self, name: &str, step: impl FnOnce() -> Doing) -> Result<T, Failure>
+    where
+        T: Serialize + DeserializeOwned,
+        Doing: Future<Output = Result<T, Failure>>,
+    {
+        let unreadable =
+            |error| Failure::new(format!("the recorded result of step {name:?}: {error}")).never_again();
+        if let Some(recorded) = self.recorded(name).await? {
+            return T::deserialize(recorded).map_err(unreadable);
+        }
+        let result = step().await?;
+        let value = serde_json::to_value(&result)
+            .map_err(|error| Failure::new(format!("the result of step {name:?}: {error}")).never_again())?;
+        self.record(name, value).await?;
+        Ok(result)
+    }
+
+    async fn recorded(&self, name: &str) -> Result<Option<Value>, Error> {
+        let mut results = self.steps.lock().await;
+        if results.is_none() {
+            let path = format!("ojs/v1/checkpoints/{}/resume", segment(&self.job.id));
+            let resume: Resume = self.client.fetch(&self.client.get(&path)?).await?;
+            let state = if resume.has_checkpoint { resume.state } else { json!({}) };
+            let Value::Object(recorded) = state else {
+                return Err(Error::Usage("the checkpoint of the job is no object of steps".to_owned()));
+            };
+            *results = Some(recorded);
+        }
+        Ok(results.as_ref().and_then(|results| results.get(name)).cloned())
+    }
+
+    async fn record(&self, name: &str, value: Value) -> Result<(), Error> {
+        // Held while it is sent, so that steps that end at the same time do not write over each other.
+        let mut results = self.steps.lock().await;
+        let results = results.get_or_insert_default();
+        results.insert(name.to_owned(), value);
+        let url = self.client.url(&format!("ojs/v1/checkpoints/{}", segment(&self.job.id)))?;
+        let mut call = Call::new(http::Method::PUT, url).json(&json!({"state": results}))?;
+        if let Some(token) = &self.job.lease_token {
+            call = call.header(LEASE_TOKEN, token)?;
+        }
+        self.client.send(&call).await.map(drop)
+    }
+}
