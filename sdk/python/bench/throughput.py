@@ -45,7 +45,9 @@ def server() -> Iterator[tuple[str, int]]:
         limits = {"FORGERUN_LIMITS__RATE_PER_MINUTE": "0", "FORGERUN_LIMITS__QUEUE_SIZE": "1000000"}
         environ = {name: value for name, value in os.environ.items() if not name.startswith("FORGERUN_")}
         environ |= {"FORGERUN_AUTH__MODE": "open", **limits}
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environ
+        ) as process:
             try:
                 assert process.stdout is not None
                 line = process.stdout.readline()
@@ -97,7 +99,10 @@ def forgerun_run(kind: str, concurrency: int, n_jobs: int) -> None:
 
 def report(name: str, n_jobs: float, took: float, cpu: float, server_cpu: float) -> None:
     each = 1e6 / n_jobs
-    print(f"{name}: {n_jobs / took:,.0f} jobs/s; CPU per job: worker {cpu * each:.0f} us, server {server_cpu * each:.0f} us", flush=True)
+    print(
+        f"{name}: {n_jobs / took:,.0f} jobs/s; CPU per job: worker {cpu * each:.0f} us, server {server_cpu * each:.0f} us",
+        flush=True,
+    )
 
 
 TASKS = """

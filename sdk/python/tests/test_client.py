@@ -39,7 +39,9 @@ def test_what_goes_in_comes_out(client: Client, server: DevServer, queue: str, r
     assert client.submit("echo", value, queue=queue).result(20) == value
 
 
-def test_many_jobs_become_handles_in_their_order(client: Client, server: DevServer, queue: str, run_worker: Run) -> None:
+def test_many_jobs_become_handles_in_their_order(
+    client: Client, server: DevServer, queue: str, run_worker: Run
+) -> None:
     run_worker(echo_worker(server, queue))
     jobs = client.submit_many(NewJob("echo", {"n": n}, queue) for n in range(1100))
     assert [jobs[n].result(20) for n in (0, 1, 999, 1000, 1099)] == [{"n": n} for n in (0, 1, 999, 1000, 1099)]
@@ -69,7 +71,9 @@ def test_options_arrive(client: Client, queue: str) -> None:
         ({"at": datetime(2030, 1, 1)}, "no time zone"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(client: Client, options: dict[str, object], message: str) -> None:
+def test_options_that_contradict_each_other_are_refused(
+    client: Client, options: dict[str, object], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         client.submit("echo", 1, **options)  # type: ignore[arg-type]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hmac
 import json
@@ -14,7 +15,6 @@ import pytest
 from django.conf import settings
 from django.test import RequestFactory
 from fastapi import FastAPI
-from starlette.testclient import TestClient
 
 import forgerun
 from forgerun import Worker
@@ -51,13 +51,34 @@ def fastapi_post() -> Post:
     app = FastAPI()
     app.include_router(webhook_router("/hook", on_event, secret=SECRET))
     app.include_router(job_router("/jobs", new_worker(), secret=SECRET))
-    client = TestClient(app)
 
     def post(path: str, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
-        answer = client.post(path, content=body, headers=headers)
-        return answer.status_code, {name.lower(): value for name, value in answer.headers.items()}, answer.content
+        return asyncio.run(call(app, path, body, headers))
 
     return post
+
+
+async def call(app: FastAPI, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, dict[str, str], bytes]:
+    """A request as a server of ASGI hands it to an application."""
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": "POST",
+        "path": path,
+        "query_string": b"",
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+    }
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+    return sent[0]["status"], found, b"".join(message.get("body", b"") for message in sent[1:])
 
 
 def django_post() -> Post:

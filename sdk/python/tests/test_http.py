@@ -5,11 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from datetime import datetime, timedelta, timezone
+from ipaddress import ip_address
 from typing import Any, TypeVar
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from forgerun import Client, ProtocolError, Unreachable
 from forgerun._aio import AsyncIo
@@ -27,6 +33,7 @@ class Scripted:
         self.script = script
         self.linger = linger
         self.requests: list[bytes] = []
+        self.tls: ssl.SSLContext | None = None
         self.n_connections = 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
@@ -40,6 +47,11 @@ class Scripted:
             except OSError:
                 return
             self.n_connections += 1
+            if self.tls is not None:
+                try:
+                    connection = self.tls.wrap_socket(connection, server_side=True)
+                except OSError:
+                    continue
             with connection:
                 while self.script and (request := self._read(connection)):
                     self.requests.append(request)
@@ -216,7 +228,9 @@ def test_a_key_stays_with_its_server_when_it_redirects(scripted: Callable[..., S
     assert elsewhere.requests == []
 
 
-EVENTS = b'retry: 3000\n\n: hello\n\nevent: job-started\nid: 7\ndata: {"a":1}\n\ndata: x\ndata:y\r\n\r\nevent: nothing\n\n'
+EVENTS = (
+    b'retry: 3000\n\n: hello\n\nevent: job-started\nid: 7\ndata: {"a":1}\n\ndata: x\ndata:y\r\n\r\nevent: nothing\n\n'
+)
 
 
 @pytest.mark.parametrize("size", range(1, len(EVENTS) + 1, 7))
@@ -261,7 +275,7 @@ def test_a_download_that_breaks_goes_on_where_it_ended(scripted: Callable[..., S
     server = scripted(STATUS, part(0, b"0123", 10), part(4, b"456", 6), part(7, b"789", 3), linger=False)
     with Client(server.url) as client:
         assert b"".join(client.job("7").stream()) == b"0123456789"
-    assert b"range: bytes=4-\r\nif-range: \"e\"" in server.requests[2]
+    assert b'range: bytes=4-\r\nif-range: "e"' in server.requests[2]
     assert b"range: bytes=7-" in server.requests[3]
 
 
@@ -269,6 +283,41 @@ def test_a_result_that_changed_meanwhile_is_not_put_together(scripted: Callable[
     server = scripted(STATUS, part(0, b"0123", 10), part(0, b"abcdefghij", 10), linger=False)
     with Client(server.url) as client, pytest.raises(ProtocolError, match="another one than before"):
         list(client.job("7").stream())
+
+
+@pytest.fixture(scope="session")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file with a key and a certificate of 127.0.0.1 that nobody has signed."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(timezone.utc)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(1), now + timedelta(1))
+    names = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    made = builder.add_extension(names, critical=False).sign(key, hashes.SHA256())
+    pem, no_password = serialization.Encoding.PEM, serialization.NoEncryption()
+    path = tmp_path_factory.mktemp("tls") / "server.pem"
+    path.write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, no_password) + made.public_bytes(pem))
+    return str(path)
+
+
+def test_tls_is_spoken_and_checked(scripted: Callable[..., Scripted], drive: Drive, certificate: str) -> None:
+    server = scripted(OK, OK)
+    ours = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    ours.load_cert_chain(certificate)
+    server.tls = ours
+    url = server.url.replace("http:", "https:")
+
+    async def ask(io: Any) -> list[tuple[int, bytes]]:
+        http = Http(io, url, {}, ssl.create_default_context(cafile=certificate))
+        return [await get(http), await get(http)]
+
+    assert drive(ask) == [(200, b"ok")] * 2
+    assert server.n_connections == 1
+    untrusting = scripted(OK)
+    untrusting.tls = ours
+    with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED") as unreachable:
+        drive(lambda io: get(Http(io, untrusting.url.replace("http:", "https:"), {})))
+    assert not unreachable.value.maybe_sent
 
 
 def test_a_forked_process_does_not_use_the_connections_of_its_parent(

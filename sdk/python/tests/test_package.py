@@ -1,4 +1,4 @@
-"""The package as a whole: its types, what importing it costs, and that its README is true."""
+"""The package as a whole: what importing it costs, and that its README is true."""
 
 from __future__ import annotations
 
@@ -14,11 +14,6 @@ import pytest
 import forgerun
 from conftest import SDK
 from forgerun.testing import DevServer
-
-
-def test_types_are_strict() -> None:
-    checked = subprocess.run([sys.executable, "-m", "mypy"], cwd=SDK, capture_output=True, text=True)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_importing_the_client_is_quick_and_brings_no_asyncio() -> None:
@@ -51,7 +46,9 @@ def blocks(language: str) -> list[str]:
     return list(found)
 
 
-def test_the_readme_runs(server: DevServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_readme_runs(
+    server: DevServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("FORGERUN_URL", server.url)
     scope: dict[str, object] = {}
     workers: dict[int, forgerun.Worker] = {}

@@ -23,7 +23,7 @@ from conftest import NO_RATE, SDK, Running
 from forgerun import AsyncContext, Client, Context, Fatal, NewJob, Output, RetryLater, Worker
 from forgerun.testing import DevServer
 
-Run = Callable[[Worker], Running]
+RunWorker = Callable[[Worker], Running]
 
 
 def new_worker(server: DevServer, queue: str, **options: Any) -> Worker:
@@ -68,7 +68,7 @@ def test_what_cannot_work_is_refused_at_once() -> None:
         Worker().job("t")(lambda a, b, c: None)
 
 
-def test_handlers_take_what_they_name(client: Client, server: DevServer, queue: str, run_worker: Run) -> None:
+def test_handlers_take_what_they_name(client: Client, server: DevServer, queue: str, run_worker: RunWorker) -> None:
     worker = new_worker(server, queue)
 
     class Callable:
@@ -84,7 +84,7 @@ def test_handlers_take_what_they_name(client: Client, server: DevServer, queue: 
     assert [job.result(20) for job in jobs] == ["none", 1, [queue, 1, 7], ["object", 1]]
 
 
-def test_a_context_knows_its_job(client: Client, server: DevServer, queue: str, run_worker: Run) -> None:
+def test_a_context_knows_its_job(client: Client, server: DevServer, queue: str, run_worker: RunWorker) -> None:
     worker = new_worker(server, queue)
 
     @worker.job("t")
@@ -102,7 +102,7 @@ def test_a_context_knows_its_job(client: Client, server: DevServer, queue: str, 
 
 
 def test_an_exception_is_a_failure_with_its_class_message_and_trace(
-    client: Client, server: DevServer, queue: str, run_worker: Run
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker
 ) -> None:
     worker = new_worker(server, queue)
 
@@ -111,7 +111,9 @@ def test_an_exception_is_a_failure_with_its_class_message_and_trace(
         raise LookupError(message)
 
     run_worker(worker)
-    job = client.submit("fail", "half of a pair: \ud83d".encode("utf-8", "replace").decode(), queue=queue, max_retries=0)
+    job = client.submit(
+        "fail", "half of a pair: \ud83d".encode("utf-8", "replace").decode(), queue=queue, max_retries=0
+    )
     with pytest.raises(forgerun.JobFailed, match="half of a pair"):
         job.result(20)
     view = client._async._session
@@ -122,7 +124,7 @@ def test_an_exception_is_a_failure_with_its_class_message_and_trace(
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_handler_decides_about_retries(
-    client: Client, server: DevServer, queue: str, run_worker: Run, is_async: bool
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker, is_async: bool
 ) -> None:
     worker = new_worker(server, queue)
     begun: list[float] = []
@@ -153,7 +155,9 @@ def test_a_handler_decides_about_retries(
     assert job.status().attempt == 1
 
 
-def test_a_result_that_is_no_json_is_a_failure(client: Client, server: DevServer, queue: str, run_worker: Run) -> None:
+def test_a_result_that_is_no_json_is_a_failure(
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker
+) -> None:
     worker = new_worker(server, queue)
     values: dict[str, Any] = {"set": {1}, "nan": float("nan"), "half": "\ud83d"}
     worker.job("give")(lambda name: values[name])
@@ -165,7 +169,7 @@ def test_a_result_that_is_no_json_is_a_failure(client: Client, server: DevServer
 
 
 def test_large_results_and_bytes_are_uploaded(
-    client: Client, server: DevServer, queue: str, run_worker: Run, tmp_path: Path
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker, tmp_path: Path
 ) -> None:
     worker = new_worker(server, queue)
     path = tmp_path / "report.pdf"
@@ -188,7 +192,7 @@ def test_large_results_and_bytes_are_uploaded(
 
 
 def test_an_output_that_cannot_be_read_is_a_failure(
-    client: Client, server: DevServer, queue: str, run_worker: Run, tmp_path: Path
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker, tmp_path: Path
 ) -> None:
     worker = new_worker(server, queue)
     worker.job("give")(lambda _: Output(tmp_path / "missing"))
@@ -198,7 +202,7 @@ def test_an_output_that_cannot_be_read_is_a_failure(
 
 
 def test_steps_that_are_recorded_are_not_done_again(
-    client: Client, server: DevServer, queue: str, run_worker: Run
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker
 ) -> None:
     worker = new_worker(server, queue)
     done: list[str] = []
@@ -233,7 +237,7 @@ def test_steps_that_are_recorded_are_not_done_again(
     assert sorted(text.split()[0] for text in done) == ["a", "a", "b", "b", "c"]
 
 
-def test_progress_must_make_sense(client: Client, server: DevServer, queue: str, run_worker: Run) -> None:
+def test_progress_must_make_sense(client: Client, server: DevServer, queue: str, run_worker: RunWorker) -> None:
     worker = new_worker(server, queue)
 
     @worker.job("t")
@@ -248,7 +252,7 @@ def test_progress_must_make_sense(client: Client, server: DevServer, queue: str,
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_a_cancelled_job_stops_its_handler(
-    client: Client, server: DevServer, queue: str, run_worker: Run, is_async: bool
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker, is_async: bool
 ) -> None:
     worker = new_worker(server, queue, lease=1.0)
     began, ended = threading.Event(), threading.Event()
@@ -279,7 +283,9 @@ def test_a_cancelled_job_stops_its_handler(
     assert (stopped.lost, stopped.succeeded, stopped.failed) == (1, 0, 0)
 
 
-def test_a_lease_is_kept_while_the_handler_runs(client: Client, server: DevServer, queue: str, run_worker: Run) -> None:
+def test_a_lease_is_kept_while_the_handler_runs(
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker
+) -> None:
     worker = new_worker(server, queue, lease=1.0)
     worker.job("slow")(lambda ctx, _: [ctx.wait_cancelled(2.5), ctx.job.attempt])
     run_worker(worker)
@@ -287,7 +293,7 @@ def test_a_lease_is_kept_while_the_handler_runs(client: Client, server: DevServe
 
 
 def test_a_job_without_a_handler_goes_back_and_that_is_said_once(
-    client: Client, server: DevServer, queue: str, run_worker: Run, caplog: pytest.LogCaptureFixture
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker, caplog: pytest.LogCaptureFixture
 ) -> None:
     worker = new_worker(server, queue)
     worker.job("known")(lambda value: value)
@@ -302,7 +308,7 @@ def test_a_job_without_a_handler_goes_back_and_that_is_said_once(
 
 
 def test_a_worker_that_stops_finishes_what_it_has(
-    client: Client, server: DevServer, queue: str, run_worker: Run
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker
 ) -> None:
     worker = new_worker(server, queue, concurrency=2)
     began, go_on = threading.Event(), threading.Event()
@@ -326,7 +332,7 @@ def test_a_worker_that_stops_finishes_what_it_has(
 
 @pytest.mark.parametrize("is_async", [False, True])
 def test_what_does_not_end_in_time_goes_back(
-    client: Client, server: DevServer, queue: str, run_worker: Run, is_async: bool
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker, is_async: bool
 ) -> None:
     worker = new_worker(server, queue, drain=0.1, grace=0.3)
     began, release = threading.Event(), threading.Event()
@@ -380,7 +386,9 @@ def test_signals_stop_a_worker(client: Client, server: DevServer, queue: str, tm
     assert job.status().state == "QUEUED"
 
 
-def test_jobs_outlive_a_server_that_is_killed(tmp_path: Path, run_worker: Run, caplog: pytest.LogCaptureFixture) -> None:
+def test_jobs_outlive_a_server_that_is_killed(
+    tmp_path: Path, run_worker: RunWorker, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     keeping: dict[str, Any] = {"command": "serve", "env": {"FORGERUN_AUTH__MODE": "open", **NO_RATE}}
     runs: list[str] = []
@@ -409,7 +417,9 @@ def test_jobs_outlive_a_server_that_is_killed(tmp_path: Path, run_worker: Run, c
     assert any("the server is away" in record.message for record in caplog.records)
 
 
-def test_a_worker_that_dies_is_replaced(client: Client, server: DevServer, queue: str, run_worker: Run, tmp_path: Path) -> None:
+def test_a_worker_that_dies_is_replaced(
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker, tmp_path: Path
+) -> None:
     script = tmp_path / "worker.py"
     script.write_text(
         "import os, sys, forgerun\n"
@@ -427,7 +437,7 @@ def test_a_worker_that_dies_is_replaced(client: Client, server: DevServer, queue
     assert job.result(30) == 2
 
 
-def test_a_worker_that_the_server_refuses_ends_with_the_reason(run_worker: Run) -> None:
+def test_a_worker_that_the_server_refuses_ends_with_the_reason(run_worker: RunWorker) -> None:
     with DevServer(env={"FORGERUN_AUTH__MODE": "keys"}) as server:
         worker = Worker(server.url, "frk_wrong")
         worker.job("t")(lambda value: value)
@@ -436,7 +446,7 @@ def test_a_worker_that_the_server_refuses_ends_with_the_reason(run_worker: Run) 
 
 
 def test_the_operator_quiets_resumes_and_ends_a_worker(
-    client: Client, server: DevServer, queue: str, run_worker: Run
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker
 ) -> None:
     worker = new_worker(server, queue, lease=1.0)
     worker.job("echo")(lambda value: value)
@@ -449,7 +459,9 @@ def test_the_operator_quiets_resumes_and_ends_a_worker(
         [found] = [one for one in listed if one.get("queues") == [queue]]
         return dict(found)
 
-    until("it is listed", lambda: any(one.get("queues") == [queue] for one in fetch("GET", "/ojs/v1/workers")["workers"]))
+    until(
+        "it is listed", lambda: any(one.get("queues") == [queue] for one in fetch("GET", "/ojs/v1/workers")["workers"])
+    )
     worker_id = mine().get("id") or mine()["worker_id"]
     fetch("POST", f"/ojs/v1/workers/{worker_id}/quiet")
     run = worker._run
@@ -463,11 +475,11 @@ def test_the_operator_quiets_resumes_and_ends_a_worker(
 
 
 def test_short_jobs_are_taken_ahead_and_long_ones_are_not(server: DevServer, queue: str) -> None:
-    from forgerun.worker import AHEAD_FACTOR, _Run
+    from forgerun._run import AHEAD_FACTOR, Run, Settings
 
     async def rooms() -> list[int]:
         session = forgerun.AsyncClient(server.url)._session
-        run = _Run(new_worker(server, queue, concurrency=8), session)
+        run = Run(Settings(lambda _: None, [queue], 8, 30, 30, 10), session)
         found = []
         for mean, n_running in [(None, 0), (None, 8), (0.001, 8), (0.05, 8), (0.05, 3), (0.025, 8), (1.0, 7)]:
             run.mean, run.n_running = mean, n_running
@@ -478,7 +490,7 @@ def test_short_jobs_are_taken_ahead_and_long_ones_are_not(server: DevServer, que
 
 
 def test_a_job_that_was_taken_ahead_does_not_wait_long(
-    client: Client, server: DevServer, queue: str, run_worker: Run
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker
 ) -> None:
     worker = new_worker(server, queue, concurrency=1)
     release = threading.Event()
@@ -491,7 +503,9 @@ def test_a_job_that_was_taken_ahead_does_not_wait_long(
         release.wait(30)
 
     running = run_worker(worker)
-    assert [job.result(20) for job in client.submit_many(NewJob("quick", n, queue) for n in range(20))] == list(range(20))
+    assert [job.result(20) for job in client.submit_many(NewJob("quick", n, queue) for n in range(20))] == list(
+        range(20)
+    )
     jobs = [client.submit("slow", queue=queue), *client.submit_many(NewJob("quick", n, queue) for n in range(3))]
     assert began.wait(20)
     until("the others are free for other workers", lambda: all(job.status().state == "QUEUED" for job in jobs[1:]))

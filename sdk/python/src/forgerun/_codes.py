@@ -5,9 +5,7 @@ from __future__ import annotations
 STATES = ("CREATED", "QUEUED", "ASSIGNED", "RUNNING", "SUCCEEDED", "FAILED", "CANCELED")
 FINAL_STATES = frozenset({"SUCCEEDED", "FAILED", "CANCELED"})
 
-FINAL_EVENTS = frozenset(
-    {"job-completed", "job-failed", "job-timed-out", "job-completed-with-errors", "job-cancelled"}
-)
+FINAL_EVENTS = frozenset({"job-completed", "job-failed", "job-timed-out", "job-completed-with-errors", "job-cancelled"})
 """Names of events after which a job's stream ends."""
 
 CODES: dict[str, tuple[str, bool]] = {

@@ -192,7 +192,7 @@ class Response:
             size += len(piece)
             if size > ANSWER_BYTES_MAX:
                 self.close()
-                raise ProtocolError(f"the answer has more than {ANSWER_BYTES_MAX} bytes")
+                raise ProtocolError(f"the answer has more than {ANSWER_BYTES_MAX} bytes; read a result with stream()")
         return b"".join(pieces)
 
 
@@ -325,4 +325,8 @@ def _headers(text: str) -> dict[str, str]:
 
 
 def _reason(error: OSError) -> str:
-    return "it took too long" if isinstance(error, TimeoutError) else (error.strerror or str(error) or type(error).__name__)
+    return (
+        "it took too long"
+        if isinstance(error, TimeoutError)
+        else (error.strerror or str(error) or type(error).__name__)
+    )

@@ -52,13 +52,12 @@ class Session:
         body: Any = None,
         *,
         headers: Mapping[str, str] | None = None,
-        harmless: bool = True,
         hold: float = 0.0,
         give_up: float | None = None,
     ) -> Response:
-        """Sends, and sends again where that is harmless and promises something. An answer of 400 or more is raised.
+        """Sends, and sends again where that promises something. An answer of 400 or more is raised.
 
-        `body` is bytes, an upload (which is never sent again), or else is written as JSON. `hold`: seconds for which the server
+        All calls that come here may be sent twice: they read, carry an idempotency key, or change nothing the second time. `body` is bytes, an upload (which is never sent again), or else is written as JSON. `hold`: seconds for which the server
         was asked to hold its answer. `give_up`: seconds after which no answer is of use.
         """
         sent = {"accept": "application/json", **(headers or {})}
@@ -76,7 +75,7 @@ class Session:
             try:
                 return await self.send_once(request)
             except errors.ForgeRunError as error:
-                wait = policy.wait(error, harmless, retries, int.from_bytes(os.urandom(2), "big") / 65536)
+                wait = policy.wait(error, True, retries, int.from_bytes(os.urandom(2), "big") / 65536)
                 if wait is None:
                     raise
                 log.debug("a request is sent again: %s %s, %s, after %.2f s", method, path, error, wait)

@@ -51,7 +51,7 @@ def received(job: Mapping[str, Any]) -> tuple[JobInfo, Any, dict[str, Any]]:
         job.get("lease_token") or "",
     )
     steps = job.get("parent_steps")
-    return info, value, dict(zip(steps, job.get("parent_results") or [])) if steps else {}
+    return info, value, dict(zip(steps, job.get("parent_results") or [], strict=False)) if steps else {}
 
 
 class RetryLater(Exception):

@@ -119,9 +119,7 @@ _BY_CATEGORY: dict[str, type[ForgeRunError]] = {
 }
 
 
-def from_answer(
-    status: int | None, headers: Mapping[str, str], body: bytes, now: float | None = None
-) -> ForgeRunError:
+def from_answer(status: int | None, headers: Mapping[str, str], body: bytes, now: float | None = None) -> ForgeRunError:
     """The error that an answer with a status of 400 or more reports. `headers` have lower-case names."""
     try:
         value = json.loads(body)

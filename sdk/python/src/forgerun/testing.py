@@ -1,13 +1,13 @@
 """For the tests of programs that use ForgeRun.
 
-    client = FakeClient()                         # records what is submitted
-    sign_up(client, "ada@example.com")
-    assert_submitted(client, "mail.welcome", {"to": "ada@example.com"})
+client = FakeClient()                         # records what is submitted
+sign_up(client, "ada@example.com")
+assert_submitted(client, "mail.welcome", {"to": "ada@example.com"})
 
-    assert run_inline(worker, "mail.welcome", {"to": "ada@example.com"}).result == "sent"
+assert run_inline(worker, "mail.welcome", {"to": "ada@example.com"}).result == "sent"
 
-    with DevServer() as server:                   # the real one, on a free port, which keeps nothing
-        client = Client(server.url)
+with DevServer() as server:                   # the real one, on a free port, which keeps nothing
+    client = Client(server.url)
 """
 
 from __future__ import annotations

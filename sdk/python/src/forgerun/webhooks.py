@@ -105,7 +105,9 @@ def _check_age(seconds: str | None, now: float, tolerance: float) -> None:
     if seconds is None or not re.fullmatch(r"-?\d{1,15}", seconds):
         raise SignatureError("bad_timestamp", "the signature does not say when it was made")
     if abs(int(now) - int(seconds)) > tolerance:
-        raise SignatureError("expired", f"the signature was made {int(now) - int(seconds)} s ago; is one of the clocks wrong?")
+        raise SignatureError(
+            "expired", f"the signature was made {int(now) - int(seconds)} s ago; is one of the clocks wrong?"
+        )
 
 
 def _verify_standard(
@@ -152,7 +154,9 @@ def _verify_message(
     lines = [f'"{name}": {_component(name, headers, url, method)}' for name in covered]
     lines.append(f'"@signature-params": {inputs[label][2]}')
     if not _holds(key, signatures[label], "\n".join(lines).encode()):
-        raise SignatureError("bad_signature", "the signature was not made with that key over this method, URL and headers")
+        raise SignatureError(
+            "bad_signature", "the signature was not made with that key over this method, URL and headers"
+        )
 
 
 def _key(keys: Mapping[str, Any], key_id: str | None) -> bytes:
@@ -180,7 +184,9 @@ def _holds(key: bytes, signature: str, message: bytes) -> bool:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     except ImportError:
-        raise RuntimeError("message signatures need the package cryptography: pip install 'forgerun[rfc9421]'") from None
+        raise RuntimeError(
+            "message signatures need the package cryptography: pip install 'forgerun[rfc9421]'"
+        ) from None
     try:
         Ed25519PublicKey.from_public_bytes(key).verify(base64.b64decode(signature), message)
     except (InvalidSignature, ValueError):

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import webhooks
+from .._handler import failure_of
 from .._session import to_json
 from ..context import AsyncContext, Context, JobInfo
-from ..worker import Worker, failure_of
+from ..worker import Worker
 
 Verify = Callable[[bytes, Mapping[str, str]], Any]
 
@@ -29,7 +30,9 @@ class Answer:
         return {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
 
 
-def verifier(secret: str | Sequence[str] | None, keys: Callable[[], Mapping[str, Any]] | None, url: str | None) -> Verify:
+def verifier(
+    secret: str | Sequence[str] | None, keys: Callable[[], Mapping[str, Any]] | None, url: str | None
+) -> Verify:
     """Checks the signatures of a request, and returns its JSON."""
     if secret is None and keys is None:
         raise ValueError("give secret or keys: whoever finds the address could send anything")
@@ -99,9 +102,7 @@ async def work(worker: Worker, verify: Verify, body: bytes, headers: Mapping[str
         )
 
 
-def problem(
-    status: int, detail: str, code: str, *, retryable: bool = False, retry_after: int | None = None
-) -> Answer:
+def problem(status: int, detail: str, code: str, *, retryable: bool = False, retry_after: int | None = None) -> Answer:
     value = {"title": code, "status": status, "detail": detail, "retryable": retryable}
     if retry_after is not None:
         value["retryAfter"] = retry_after

@@ -1,9 +1,9 @@
 """Django: receive webhooks, and do jobs that `forgerun worker http` posts.
 
-    urlpatterns = [
-        path("hooks/forgerun", webhook_view(on_event, secret="whsec_…")),
-        path("jobs", job_view(worker, secret="whsec_…")),
-    ]
+urlpatterns = [
+    path("hooks/forgerun", webhook_view(on_event, secret="whsec_…")),
+    path("jobs", job_view(worker, secret="whsec_…")),
+]
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """FastAPI (and Starlette): receive webhooks, and do jobs that `forgerun worker http` posts.
 
-    app.include_router(webhook_router("/hooks/forgerun", on_event, secret="whsec_…"))
-    app.include_router(job_router("/jobs", worker, secret="whsec_…"))
+app.include_router(webhook_router("/hooks/forgerun", on_event, secret="whsec_…"))
+app.include_router(job_router("/jobs", worker, secret="whsec_…"))
 """
 
 from __future__ import annotations
