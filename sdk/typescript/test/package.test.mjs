@@ -84,8 +84,8 @@ test("every block of code in the README is named, and run or said not to be", ()
 
 for (const [, name, notRun, code] of blocks.filter(([, , notRun]) => !notRun)) {
   test(`README: ${name}`, async () => {
-    const env = { FORGERUN_URL: server.url, FORGERUN_BIN: findBinary(), README: "1" };
-    const stops = code.includes("worker.run()") && !code.includes("worker.stop()") ? STOP_WHEN_IDLE : "";
+    const env = { FORGERUN_URL: server.url, FORGERUN_BIN: findBinary() };
+    const stops = code.includes("worker.run()") && !/^worker\.stop\(\)/m.test(code) ? STOP_WHEN_IDLE : "";
     const { stdout } = await run(`${stops}${code}`, env);
     const expected = [...code.matchAll(/console\.log\(.*\/\/ (.*)$/gm)].map(([, text]) => text);
     assert(expected.length > 0, "a block prints something, with the expected text behind it");
