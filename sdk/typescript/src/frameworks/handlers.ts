@@ -27,6 +27,8 @@ export type HttpJobHandler<I = any, O = unknown> = (context: HttpJobContext, inp
 export interface JobHandlerOptions {
   /** The secret that `forgerun worker http --secret` signs with. Without it any caller may start work: keep the URL private. */
   secret?: string | undefined;
+  /** Whether the worker runs with `--envelope`, which brings the results of the steps before: `parents`. */
+  envelope?: boolean | undefined;
 }
 
 export interface WebhookHandlerOptions {
@@ -45,7 +47,9 @@ export async function answerJob(request: RawRequest, handler: HttpJobHandler, op
     if (request.method !== "POST") return problem(405, "Method Not Allowed", "jobs come as POST");
     if (options.secret !== undefined) await verify(request.body, request.headers, options.secret);
     const text = new TextDecoder().decode(request.body);
-    const output = await handler(contextOf(request), text === "" ? null : JSON.parse(text));
+    const received: unknown = text === "" ? null : JSON.parse(text);
+    const { input, parents } = options.envelope ? (received as Envelope) : { input: received, parents: {} };
+    const output = await handler(contextOf(request, parents), input);
     if (output === undefined) return { status: 204, headers: {}, body: "" };
     return { status: 200, headers: { "content-type": "application/json" }, body: JSON.stringify(output) };
   } catch (thrown) {
@@ -79,7 +83,12 @@ export async function answerDelivery(
   }
 }
 
-function contextOf(request: RawRequest): HttpJobContext {
+interface Envelope {
+  input: unknown;
+  parents: Record<string, unknown>;
+}
+
+function contextOf(request: RawRequest, parents: Record<string, unknown>): HttpJobContext {
   const get = (name: string) => {
     const { headers } = request;
     const value = typeof headers.get === "function" ? (headers as Headers).get(name) : (headers as Record<string, string>)[name];
@@ -99,7 +108,7 @@ function contextOf(request: RawRequest): HttpJobContext {
     get cancelled() {
       return request.signal.aborted;
     },
-    parents: {},
+    parents,
   };
 }
 

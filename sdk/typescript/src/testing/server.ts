@@ -37,7 +37,7 @@ export class DevServer {
     child.stderr!.on("data", (text: Buffer) => (complaint = (complaint + text.toString()).slice(-4000)));
     const failed = Promise.race([
       once(child, "error").then(([error]) => `could not start ${bin}: ${(error as Error).message}`),
-      once(child, "exit").then(([code]) => `${bin} ended with ${code}: ${complaint}`),
+      once(child, "close").then(([code]) => `${bin} ended with ${code}: ${complaint}`),
       new Promise<string>((resolve) => setTimeout(resolve, options.timeoutMs ?? 30_000, `${bin} did not listen in time`).unref()),
     ]);
     const lines = createInterface(child.stdout!);

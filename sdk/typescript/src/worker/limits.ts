@@ -31,6 +31,9 @@ export const INLINE_CHARS_MAX = 256 * 1024;
 export const AWAY_FIRST_MS = 200;
 export const AWAY_LONGEST_MS = 5_000;
 
+/** A longer `Retry-After` is not waited for: the jobs that are held would be lost. */
+export const RETRY_AFTER_MAX_MS = 10_000;
+
 /** How often an upload is tried while the server is away: about five minutes. By then no lease holds. */
 export const UPLOADS_MAX = 60;
 

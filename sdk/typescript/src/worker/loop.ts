@@ -15,7 +15,7 @@ import { failureOf, Fatal, RetryLater } from "./failure.js";
 import { Held } from "./held.js";
 import {
   AWAY_FIRST_MS, AWAY_LONGEST_MS, FETCH_GRACE_MS, HOLD_MS, INLINE_CHARS_MAX, NO_HANDLER_DELAY_MS, QUIET_BEAT_MS,
-  UPLOADS_MAX,
+  RETRY_AFTER_MAX_MS, UPLOADS_MAX,
 } from "./limits.js";
 import { Output } from "./output.js";
 
@@ -60,8 +60,10 @@ export class Loop {
   private readonly stopped: Stopped = { succeeded: 0, failed: 0, handedBack: 0 };
   private readonly unknownTypes = new Set<string>();
   private readonly timers = new Set<ReturnType<typeof setTimeout>>();
-  /** Ends the request for jobs when the worker stops. */
-  private readonly askAbort = new AbortController();
+  /** Ends the request for jobs when the server would hold it in vain: the worker stops, or is told to pause. */
+  private askAbort = new AbortController();
+  /** Ends pauses when the worker stops. */
+  private readonly stopAbort = new AbortController();
   /** Ends everything when patience is over. */
   private readonly endAbort = new AbortController();
   private readonly head: string;
@@ -105,6 +107,7 @@ export class Loop {
     this.stopping = true;
     const { drainMs, graceMs, log } = this.terms;
     log("info", `stopping: ${this.held.size} jobs under way`);
+    this.stopAbort.abort();
     this.after(FETCH_GRACE_MS, () => this.askAbort.abort());
     this.after(drainMs, () => this.hurry());
     // A server that is away must not hold up the end for ever. Its jobs come back when their leases end.
@@ -124,7 +127,11 @@ export class Loop {
   }
 
   private after(ms: number, act: () => void): void {
-    this.timers.add(setTimeout(act, ms));
+    const timer = setTimeout(() => {
+      this.timers.delete(timer);
+      act();
+    }, ms);
+    this.timers.add(timer);
   }
 
   private beat(): void {
@@ -158,7 +165,8 @@ export class Loop {
   }
 
   private async ask(): Promise<void> {
-    const answer = await this.exchange(this.asking, this.room(), HOLD_MS, false, this.askAbort.signal);
+    if (!this.stopping) this.askAbort = new AbortController();
+    const answer = await this.exchange(this.asking, this.room(), false, this.askAbort.signal);
     for (const job of answer?.jobs ?? []) this.begin(job);
     this.asking.busy = false;
     this.schedule();
@@ -167,7 +175,7 @@ export class Loop {
   private async report(): Promise<void> {
     const beats = this.beatDue;
     this.beatDue = false;
-    const answer = await this.exchange(this.reporting, 0, 0, beats, this.endAbort.signal);
+    const answer = await this.exchange(this.reporting, 0, beats, this.endAbort.signal);
     if (beats && !answer && !this.stopping) this.beatDue = true;
     this.reporting.busy = false;
     this.schedule();
@@ -177,13 +185,14 @@ export class Loop {
   private async exchange(
     channel: Channel,
     count: number,
-    waitMs: number,
     beats: boolean,
     signal: AbortSignal,
   ): Promise<ExchangeAnswer | undefined> {
     channel.busy = true;
     const ends = takeEnds(this.ends);
     const extended = beats ? [...this.held.values()] : [];
+    // What became of ends is to be known at once, so a request that carries some is not held.
+    const waitMs = count > 0 && ends.length === 0 ? HOLD_MS : 0;
     const parts = [this.head, `"count":${count}`];
     if (waitMs > 0) parts.push(`"wait_ms":${waitMs}`);
     if (ends.length > 0) parts.push(`"done":[${ends.map((end) => end.text).join(",")}]`);
@@ -215,7 +224,10 @@ export class Loop {
     if (error instanceof ForgeRunError && error.retryable) {
       const wait = away(channel.failures++, this.clock.random());
       if (channel.failures === 1) this.terms.log("warn", `${error.message}; trying again`);
-      await this.clock.sleep(Math.max(wait, Math.min(error.retryAfterMs ?? 0, 60_000)), this.stopping ? this.endAbort.signal : this.askAbort.signal).catch(() => undefined);
+      const pause = Math.max(wait, Math.min(error.retryAfterMs ?? 0, RETRY_AFTER_MAX_MS));
+      // A worker that stops tries at once.
+      const signal = this.stopping ? this.endAbort.signal : this.stopAbort.signal;
+      await this.clock.sleep(pause, signal).catch(() => undefined);
       return;
     }
     this.trouble ??= error;
@@ -256,7 +268,11 @@ export class Loop {
     const wasQuiet = this.quiet;
     this.quiet = answer.directive === "quiet";
     if (this.quiet !== wasQuiet) this.terms.log("info", this.quiet ? "told to take no jobs for now" : "told to go on");
-    if (this.quiet && !this.stopping) this.after(QUIET_BEAT_MS, () => this.beat());
+    if (this.quiet && !this.stopping) {
+      // A server that hands out nothing holds the request to its end, even if the pause is over before.
+      this.askAbort.abort();
+      this.after(QUIET_BEAT_MS, () => this.beat());
+    }
     if (answer.directive === "terminate") this.stop();
   }
 
