@@ -60,6 +60,7 @@ type run struct {
 	quiet    bool  // an operator wants no more jobs to be taken
 	failures int
 	resumeAt time.Time // no request before
+	askAt    time.Time // no request for jobs before
 	oneByOne bool      // a request with several ends was refused as a whole
 	stopping bool
 	finished bool // nothing is to be reported any more
@@ -224,7 +225,12 @@ func (r *run) advance(now time.Time) time.Duration {
 		if now.Before(r.resumeAt) {
 			return min(wait, r.resumeAt.Sub(now))
 		}
-		count := r.room()
+		count := 0
+		if pause := r.askAt.Sub(now); pause <= 0 {
+			count = r.room()
+		} else {
+			wait = min(wait, pause)
+		}
 		if len(r.ends) == 0 {
 			if count == 0 || len(r.asked) > 0 {
 				return wait
@@ -321,15 +327,14 @@ func (r *run) exchange(ends []end, count int, wait time.Duration) {
 	for i, end := range ends {
 		settled = r.settled(end, answer.Results[i].Status, answer.Results[i].Problem) && settled
 	}
+	r.stopping = r.stopping || answer.Directive == "terminate"
 	for _, held := range jobs {
 		r.begin(held)
 	}
 	now := time.Now()
-	switch {
-	case answer.Directive == "terminate":
-		r.stopping = true
-	case answer.Directive == "quiet" || (wait > 0 && settled && len(jobs) == 0 && now.Sub(began) < emptyPause):
-		r.resumeAt = now.Add(emptyPause)
+	// A server that stops, or that does not hold requests, is not to be asked all the time.
+	if answer.Directive == "quiet" || (wait > 0 && settled && len(jobs) == 0 && now.Sub(began) < emptyPause) {
+		r.askAt = now.Add(emptyPause)
 	}
 }
 
