@@ -27,6 +27,8 @@ type scripted struct {
 	ended     chan sentEnd // ends that were settled with 200
 	stopped   chan struct{}
 	directive string // of the first answer
+	uploads   []string
+	upload    func(n int) (status int)
 }
 
 type sentEnd struct {
@@ -52,6 +54,16 @@ func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
 			reply = s.beat(beat.State, beat.ActiveJobs)
 		}
 		return answer(200, nil, reply), nil
+	}
+	if r.Method == http.MethodPut {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.uploads = append(s.uploads, r.Header.Get("Content-Type")+" "+r.Header.Get("Lease-Token")+" "+string(text))
+		status := s.upload(len(s.uploads))
+		if status == 0 {
+			return nil, io.ErrUnexpectedEOF
+		}
+		return answer(status, nil, "{}"), nil
 	}
 	var body struct {
 		Count  int       `json:"count"`
@@ -332,6 +344,47 @@ func TestASecondSignalHurriesAWorker(t *testing.T) {
 	}
 	if end := server.next(t); !end.Requeue {
 		t.Fatalf("%+v", end)
+	}
+}
+
+func TestAnUploadIsSentUntilTheServerHasIt(t *testing.T) {
+	once := Content{Type: "text/plain", Body: io.MultiReader(strings.NewReader("x"))}
+	for name, c := range map[string]struct {
+		result  any
+		answers []int
+		uploads int
+		ends    string // how the job ends; "" for not at all
+	}{
+		"bytes":                     {[]byte("x"), []int{503, 0, 200}, 3, "succeeded"},
+		"what can be read once":     {once, []int{503}, 1, "failed"},
+		"what is too large":         {[]byte("x"), []int{413}, 1, "failed"},
+		"of a job that is not ours": {[]byte("x"), []int{409}, 1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			last := make(chan struct{})
+			server := &scripted{jobs: []string{"a"}, upload: func(n int) int {
+				if n == c.uploads {
+					close(last)
+				}
+				return c.answers[n-1]
+			}}
+			stop := server.begin(t, func(context.Context, *Job) (any, error) { return c.result, nil })
+			<-last
+			if c.ends != "" {
+				end := server.next(t)
+				if got := map[bool]string{true: "succeeded", false: "failed"}[end.Error == nil]; got != c.ends || end.Result != nil {
+					t.Fatalf("%+v", end)
+				}
+			}
+			if err := stop(); err != nil || len(server.ended) > 0 {
+				t.Fatal(err)
+			}
+			for _, upload := range server.uploads {
+				if !strings.HasSuffix(upload, " a.1 x") {
+					t.Errorf("%q", upload)
+				}
+			}
+		})
 	}
 }
 
