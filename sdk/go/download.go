@@ -75,6 +75,9 @@ func (d *Download) request() (*http.Response, error) {
 // Read reads the next bytes.
 func (d *Download) Read(into []byte) (int, error) {
 	for {
+		if d.Size >= 0 && d.at >= d.Size {
+			return 0, io.EOF
+		}
 		if d.body == nil {
 			if err := d.resume(); err != nil {
 				return 0, err
@@ -89,7 +92,7 @@ func (d *Download) Read(into []byte) (int, error) {
 		switch {
 		case err == nil:
 			continue
-		case errors.Is(err, io.EOF) && (d.Size < 0 || d.at >= d.Size):
+		case errors.Is(err, io.EOF) && d.Size < 0:
 			return 0, io.EOF
 		}
 		d.Close()

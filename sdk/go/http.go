@@ -2,12 +2,10 @@ package forgerun
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"math"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/forgerun/forgerun/sdk/go/webhooks"
@@ -93,14 +91,8 @@ func writeResult(to http.ResponseWriter, result any) {
 	switch {
 	case err != nil:
 		writeFailure(to, newFailure(err))
-	case content != nil && content.Body == nil:
-		writeFailure(to, newFailure(Fatal(errors.New("the result is a Content without a Body"))))
 	case content != nil:
-		media := content.Type
-		if strings.TrimSpace(media) == "" {
-			media = "application/octet-stream"
-		}
-		to.Header().Set("Content-Type", media)
+		to.Header().Set("Content-Type", content.media())
 		if _, err := io.Copy(to, content.Body); err != nil {
 			panic(http.ErrAbortHandler) // the worker must not take a part for the whole
 		}

@@ -1,6 +1,7 @@
 package forgerun
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,18 +84,50 @@ func (r *receivedJob) input() json.RawMessage {
 	if r.ArgsWrapped != nil && !*r.ArgsWrapped {
 		return r.Args
 	}
-	if inner := r.Args; r.ArgsWrapped != nil && len(inner) > 2 {
-		return inner[1 : len(inner)-1]
-	}
-	var list []json.RawMessage
-	switch err := json.Unmarshal(r.Args, &list); {
-	case len(list) == 1:
-		return list[0]
-	case len(r.Args) == 0 || (err == nil && len(list) == 0):
+	switch n, inner := elements(r.Args); n {
+	case 0:
 		return json.RawMessage("null")
+	case 1:
+		return inner
 	default:
 		return r.Args
 	}
+}
+
+// elements counts the elements of a JSON list, up to two, and returns what is between the brackets. The text is valid JSON; one that is
+// no list counts as two, one that is empty as none.
+func elements(list json.RawMessage) (int, json.RawMessage) {
+	text := bytes.TrimSpace(list)
+	if len(text) == 0 {
+		return 0, nil
+	}
+	if text[0] != '[' {
+		return 2, nil
+	}
+	inner := bytes.TrimSpace(text[1 : len(text)-1])
+	if len(inner) == 0 {
+		return 0, nil
+	}
+	depth := 0
+	for i := 0; i < len(inner); i++ {
+		switch inner[i] {
+		case '"':
+			for i++; inner[i] != '"'; i++ {
+				if inner[i] == '\\' {
+					i++
+				}
+			}
+		case '[', '{':
+			depth++
+		case ']', '}':
+			depth--
+		case ',':
+			if depth == 0 {
+				return 2, nil
+			}
+		}
+	}
+	return 1, inner
 }
 
 // Bind decodes the input. An input that does not fit fails the job for good.

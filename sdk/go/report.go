@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -140,17 +142,24 @@ func appendString(to []byte, text string) []byte {
 
 // encodeResult returns a result as it goes with the end of its job, or what is to be uploaded instead.
 func encodeResult(result any) (json.RawMessage, *Content, error) {
+	var content *Content
 	switch result := result.(type) {
 	case nil:
 		return nil, nil, nil
 	case Content:
-		return nil, &result, nil
+		content = &result
 	case *Content:
-		return nil, result, nil
+		content = result
 	case []byte:
-		return nil, &Content{Body: bytes.NewReader(result), Size: int64(len(result))}, nil
+		content = &Content{Body: bytes.NewReader(result), Size: int64(len(result))}
 	case io.Reader:
-		return nil, &Content{Body: result}, nil
+		content = &Content{Body: result}
+	}
+	if content != nil {
+		if content.Body == nil {
+			return nil, nil, Fatal(errors.New("the result is a Content without a Body"))
+		}
+		return nil, content, nil
 	}
 	encoded, err := json.Marshal(result)
 	if err != nil {
@@ -162,21 +171,34 @@ func encodeResult(result any) (json.RawMessage, *Content, error) {
 	return encoded, nil, nil
 }
 
-// upload sends a result before its job ends. What can be read again is sent again after trouble.
-func (j *Job) upload(ctx context.Context, content *Content) error {
-	if content.Body == nil {
-		return Fatal(errors.New("the result is a Content without a Body"))
+// errNotOurs is a result that the server did not take because the job is no longer ours.
+var errNotOurs = errors.New("the job was given to another worker")
+
+// deliver uploads a result that does not go with the end of its job, and returns one that does.
+func (j *Job) deliver(ctx context.Context, result any) (json.RawMessage, error) {
+	encoded, content, err := encodeResult(result)
+	if err != nil || content == nil {
+		return encoded, err
 	}
+	err = j.upload(ctx, content)
+	if api := apiError(err); api != nil && (api.Status == http.StatusConflict || IsNotFound(err)) {
+		return nil, errNotOurs
+	}
+	return nil, err
+}
+
+// upload sends a result before its job ends. What can be read again is sent again until the server has it.
+func (j *Job) upload(ctx context.Context, content *Content) error {
 	if closer, ok := content.Body.(io.Closer); ok {
 		defer closer.Close()
 	}
-	size := content.Size
-	if size <= 0 {
-		size = -1
+	request := put("/ojs/v1/jobs/"+segment(j.ID)+"/result").set("Content-Type", content.media()).set("Lease-Token", j.leaseToken)
+	if content.FileName != "" {
+		request.set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": content.FileName}))
 	}
-	media := content.Type
-	if media == "" {
-		media = "application/octet-stream"
+	request.size, request.held = content.Size, uploadTimeout
+	if request.size <= 0 {
+		request.size = -1
 	}
 	seeker, canRepeat := content.Body.(io.Seeker)
 	start := int64(0)
@@ -186,26 +208,47 @@ func (j *Job) upload(ctx context.Context, content *Content) error {
 			canRepeat = false
 		}
 	}
-	for retries := 0; ; retries++ {
-		request := put("/ojs/v1/jobs/"+segment(j.ID)+"/result").set("Content-Type", media).set("Lease-Token", j.leaseToken)
-		if content.FileName != "" {
-			request.set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": content.FileName}))
-		}
-		request.stream, request.size, request.held = content.Body, size, uploadTimeout
-		err := j.client.fetch(ctx, request, nil)
-		api := apiError(err)
-		if api == nil {
+	for tries := 0; ; tries++ {
+		body := &attemptBody{from: content.Body}
+		request.stream = body
+		err := j.client.fetchOnce(ctx, request, nil)
+		body.detach()
+		if api := apiError(err); api == nil || !api.Retryable || !canRepeat {
 			return err
 		}
-		wait, again := j.client.retry.next(api, canRepeat, retries, j.client.random())
-		if !again || !canRepeat {
-			return err
+		if sleepErr := j.client.sleep(ctx, awayWait(tries, j.client.random())); sleepErr != nil {
+			return errors.Join(sleepErr, err)
 		}
-		if _, seekErr := seeker.Seek(start, io.SeekStart); seekErr != nil {
-			return err
-		}
-		if err := j.client.sleep(ctx, wait); err != nil {
+		if _, err := seeker.Seek(start, io.SeekStart); err != nil {
 			return err
 		}
 	}
+}
+
+// attemptBody is the body of one attempt. net/http may still read it when the attempt is over, and must not take bytes from the next one.
+type attemptBody struct {
+	mu   sync.Mutex
+	from io.Reader
+}
+
+func (b *attemptBody) Read(into []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.from == nil {
+		return 0, io.ErrClosedPipe
+	}
+	return b.from.Read(into)
+}
+
+func (b *attemptBody) detach() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.from = nil
+}
+
+func (c *Content) media() string {
+	if c.Type == "" {
+		return "application/octet-stream"
+	}
+	return c.Type
 }

@@ -3,6 +3,7 @@ package forgerun
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"runtime/debug"
@@ -60,6 +61,7 @@ type run struct {
 	quiet    bool  // an operator wants no more jobs to be taken
 	failures int
 	resumeAt time.Time // no request before
+	askAt    time.Time // no request for jobs before
 	oneByOne bool      // a request with several ends was refused as a whole
 	stopping bool
 	finished bool // nothing is to be reported any more
@@ -224,7 +226,12 @@ func (r *run) advance(now time.Time) time.Duration {
 		if now.Before(r.resumeAt) {
 			return min(wait, r.resumeAt.Sub(now))
 		}
-		count := r.room()
+		count := 0
+		if pause := r.askAt.Sub(now); pause <= 0 {
+			count = r.room()
+		} else {
+			wait = min(wait, pause)
+		}
 		if len(r.ends) == 0 {
 			if count == 0 || len(r.asked) > 0 {
 				return wait
@@ -321,15 +328,14 @@ func (r *run) exchange(ends []end, count int, wait time.Duration) {
 	for i, end := range ends {
 		settled = r.settled(end, answer.Results[i].Status, answer.Results[i].Problem) && settled
 	}
+	r.stopping = r.stopping || answer.Directive == "terminate"
 	for _, held := range jobs {
 		r.begin(held)
 	}
 	now := time.Now()
-	switch {
-	case answer.Directive == "terminate":
-		r.stopping = true
-	case answer.Directive == "quiet" || (wait > 0 && settled && len(jobs) == 0 && now.Sub(began) < emptyPause):
-		r.resumeAt = now.Add(emptyPause)
+	// A server that stops, or that does not hold requests, is not to be asked all the time.
+	if answer.Directive == "quiet" || (wait > 0 && settled && len(jobs) == 0 && now.Sub(began) < emptyPause) {
+		r.askAt = now.Add(emptyPause)
 	}
 }
 
@@ -408,7 +414,7 @@ func (r *run) work(held *heldJob) {
 		took := time.Since(began)
 		end, ok := outcome(held, result, err)
 		if !ok {
-			r.log.Info("a job ended early", "job", held.job.ID, "type", held.job.Type, "reason", endedEarly(held.ctx))
+			r.log.Info("a job is no longer ours", "job", held.job.ID, "type", held.job.Type, "cause", context.Cause(held.ctx))
 		}
 		held = r.worked(held, end, ok, took)
 	}
@@ -417,25 +423,20 @@ func (r *run) work(held *heldJob) {
 
 // outcome is what to report; false for nothing, if the job is not ours any more.
 func outcome(held *heldJob, result any, err error) (end, bool) {
+	var encoded json.RawMessage
+	if err == nil {
+		encoded, err = held.job.deliver(held.ctx, result)
+	}
 	switch cause := context.Cause(held.ctx); {
-	case cause == ErrCancelled || cause == ErrLeaseLost:
+	case cause == ErrCancelled || cause == ErrLeaseLost || errors.Is(err, errNotOurs):
 		return end{}, false
-	case cause == ErrWorkerStopped && err != nil:
+	case err == nil:
+		return successEnd(held, encoded), true
+	case cause == ErrWorkerStopped:
 		return requeueEnd(held, 0), true
-	case err != nil:
+	default:
 		return failureEnd(held, newFailure(err)), true
 	}
-	encoded, content, err := encodeResult(result)
-	if err == nil && content != nil {
-		err = held.job.upload(held.ctx, content)
-		if api := apiError(err); api != nil && (api.Status == http.StatusConflict || IsNotFound(err)) {
-			return end{}, false
-		}
-	}
-	if err != nil {
-		return failureEnd(held, newFailure(err)), true
-	}
-	return successEnd(held, encoded), true
 }
 
 // worked notes that a handler is free, and returns the next job for it.
@@ -536,13 +537,18 @@ func (r *run) failed(err error, ends []end) {
 	if r.failures == 0 {
 		r.log.Warn("the server is away; trying again", "worker", r.id, "error", err)
 	}
-	wait := min(awayFirst<<min(r.failures, 10), awayLongest)
+	wait := awayWait(r.failures, r.client.random())
 	r.failures++
-	wait = wait/2 + time.Duration(r.client.random()*float64(wait)/2)
 	if api != nil {
 		wait = max(wait, min(api.RetryAfter, awayLongest))
 	}
 	r.resumeAt = time.Now().Add(wait)
+}
+
+// awayWait is the wait before the next try to reach a server that is away: between half of the backoff and all of it.
+func awayWait(tries int, random float64) time.Duration {
+	wait := min(awayFirst<<min(tries, 10), awayLongest)
+	return wait/2 + time.Duration(random*float64(wait)/2)
 }
 
 func (r *run) reached() {
@@ -639,11 +645,3 @@ func (r *run) beat(ctx context.Context, state string) {
 }
 
 func stack() string { return string(debug.Stack()) }
-
-// endedEarly is why a job is not ours any more.
-func endedEarly(ctx context.Context) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return ErrLeaseLost // the upload of its result was refused
-}

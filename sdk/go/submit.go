@@ -182,9 +182,10 @@ func asArgs(input json.RawMessage) json.RawMessage {
 	if string(input) == "null" {
 		return json.RawMessage("[]")
 	}
-	var list []json.RawMessage
-	if input[0] == '[' && json.Unmarshal(input, &list) == nil && len(list) >= 2 {
-		return input
+	if input[0] == '[' {
+		if n, _ := elements(input); n == 2 {
+			return input
+		}
 	}
 	return append(append([]byte{'['}, input...), ']')
 }

@@ -1,3 +1,5 @@
+//go:build unix
+
 // Bench measures whole jobs by one worker process: a queue is filled, then a worker with a handler that does nothing empties it.
 //
 //	go run ./internal/bench -jobs 100000 -concurrency 32

@@ -1,0 +1,3 @@
+module river
+
+go 1.22
