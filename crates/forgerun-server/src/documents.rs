@@ -1,6 +1,5 @@
-//! Documents that say the same to everybody for as long as the server runs. Unlike what is said
-//! about jobs they are public: any cache may keep them for a while, and whoever has one already is
-//! told so by its `ETag`.
+//! Documents that are the same for all callers while the server runs. Unlike answers about jobs
+//! they are public: caches may store them, and an `ETag` avoids sending them again.
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_LANGUAGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
@@ -8,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use forgerun_problem::Digest;
 
-/// An hour: a new version of the server is noticed the same day, and nobody asks twice in a
-/// session.
+/// An hour: a new version of the server is noticed the same day, and no session fetches a document
+/// twice.
 const CACHED: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
 /// A document, ready to be sent.
@@ -22,7 +21,6 @@ pub struct Document {
 }
 
 impl Document {
-    /// A document of this type.
     pub fn new(media_type: &'static str, text: String) -> Document {
         let bytes = Bytes::from(text);
         let digest: String = Digest::of(&bytes).0[..12].iter().map(|byte| format!("{byte:02x}")).collect();
@@ -35,12 +33,12 @@ impl Document {
         Document { language: Some(language), ..self }
     }
 
-    /// What tells this version from others.
+    /// The tag of this version.
     pub fn version(&self) -> &str {
         self.tag.to_str().unwrap_or_default().trim_matches('"')
     }
 
-    /// The document, or 304 for whoever has it.
+    /// The document, or 304 if the client has it.
     pub fn answer(&self, headers: &HeaderMap) -> Response {
         let has_it = headers.get_all(IF_NONE_MATCH).iter().any(|line| self.is_named(line));
         let mut response = if has_it {

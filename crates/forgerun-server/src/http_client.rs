@@ -1,5 +1,5 @@
-//! What our HTTP requests to others have in common: the connection, and whom it trusts. Webhooks
-//! add which addresses may be called (`webhooks/dial.rs`), traces what a collector may answer
+//! Common parts of outgoing HTTP requests: connection and trust. Webhooks add which addresses may
+//! be called (`webhooks/dial.rs`), traces the bounds of a collector's answer
 //! (`traces/exporter.rs`).
 
 use std::io;
@@ -24,14 +24,14 @@ pub(crate) struct HttpConnection {
 }
 
 impl HttpConnection {
-    /// Speaks HTTP/1.1 over this stream.
+    /// Opens HTTP/1.1 over this stream.
     pub(crate) async fn open(
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     ) -> Result<HttpConnection, hyper::Error> {
         let builder = http1::Builder::new().max_buf_size(ANSWER_HEAD_BYTES_MAX).to_owned();
         let (requests, connection) = builder.handshake(TokioIo::new(stream)).await?;
         let driver = tokio::spawn(async move {
-            // What goes wrong is told to whoever waits for the answer.
+            // Errors are reported to the request.
             let _ = connection.await;
         });
         Ok(HttpConnection { requests, driver })
@@ -45,7 +45,7 @@ impl Drop for HttpConnection {
     }
 }
 
-/// TLS that trusts these certificates, or those of the system. Reading the latter takes a while.
+/// TLS that trusts these certificates, or the system's. Loading the latter takes a while.
 pub(crate) fn tls_connector(roots: Option<RootCertStore>) -> TlsConnector {
     let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
         .with_safe_default_protocol_versions()

@@ -1,23 +1,23 @@
-//! The ForgeRun server: where the parts are put together.
+//! The ForgeRun server: combines the other crates.
 //!
-//! - `config`: every key, from flags, environment, file and defaults, checked once.
-//! - `app`: everything a request may need; `edge`: what happens to every request; `dialects`: the
-//!   languages.
-//! - `pages`: what belongs to no dialect.
+//! - `config`: every key, from flags, environment, file and defaults, validated.
+//! - `app`: the shared state of requests; `edge`: the processing of every request; `dialects`: the
+//!   APIs.
+//! - `pages`: paths outside of the APIs.
 //! - `serve`: the server itself, from listening to the last answer.
-//! - `telemetry`: logs; `traces`: what a collector is told.
-//! - `metrics`: what can be counted.
-//! - `documents`: what says the same to everybody, with its ETag;
-//! - `problems`: the pages that problem types lead to.
-//! - `schedules`: what all dialects do about schedules.
-//! - `webhooks`: what is sent to receivers, and how.
+//! - `telemetry`: logs; `traces`: spans for a collector.
+//! - `metrics`: counters and gauges.
+//! - `documents`: documents that are the same for all callers, with their ETag;
+//! - `problems`: the pages of problem types.
+//! - `schedules`: schedules, for all dialects.
+//! - `webhooks`: sending and signing deliveries.
 //! - `bridge`: jobs from a RabbitMQ broker, with the feature `amqp`.
-//! - `workflows`: begun and read, whichever dialect they come by.
-//! - `cleanup`: retention, once and now; `migrate`: the schema, once and now.
-//! - `bench`: how fast it is, here and now.
-//! - `streamed_jobs`: which jobs the workers of streams still hold.
-//! - `schemas`: what arguments of a job type must look like.
-//! - `limits`: bounds that nobody needs to configure.
+//! - `workflows`: beginning and reading workflows, for all dialects.
+//! - `cleanup`: retention, run once; `migrate`: schema upgrades, run once.
+//! - `bench`: benchmarks.
+//! - `streamed_jobs`: jobs held by gRPC streaming workers.
+//! - `schemas`: JSON Schemas of job types.
+//! - `limits`: bounds that are not configurable.
 //!
 //! The binary `forgerun` is a thin command line over this.
 
@@ -62,6 +62,6 @@ pub use forgerun_store::SchemaStatus;
 pub use migrate::{migrate, schema};
 pub use serve::{Ready, ServeError, ServerAddresses, serve};
 
-/// What a command waits for. Boxed, so that all of it is compiled here: what a program polls itself
-/// is compiled with that program, each time once more.
+/// Boxed, so that all of it is compiled here: an unboxed future is compiled again with each program
+/// that polls it.
 pub type Running<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;

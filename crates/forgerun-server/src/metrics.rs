@@ -1,6 +1,6 @@
-//! What an operator can count. Job metrics are taken from commits, so they tell what is durable;
-//! their names are the specification's. No label names a job or a client. A counter whose labels
-//! are a closed set is there from the start, at zero, so that its first increase is seen as one.
+//! Metrics. Job metrics come from commits, so they count what is durable; their names are the
+//! specification's. No label names a job or a client. A counter whose labels are a closed set
+//! exists from the start, at zero, so that its first increase is visible.
 
 mod text;
 
@@ -31,15 +31,15 @@ use crate::webhooks::WebhookMetrics;
 
 pub use text::Format;
 
-/// The scenario of a batch, whose items have kinds of their own.
+/// `scenario` of a batch, whose items have kinds of their own.
 const BATCH: &str = "batch";
-/// The scenario of work that is not simulated.
+/// `scenario` of real work.
 const REAL: &str = "real";
 
 const BY_USER: &str = "user";
 const BY_POLICY: &str = "policy";
 
-/// The scenario of a job: the work kind that is simulated, or one of the two words above.
+/// The work kind of a simulated job, or one of the two words above.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Scenario {
     scenario: &'static str,
@@ -50,7 +50,7 @@ struct RetriedBy {
     by: &'static str,
 }
 
-/// How a job ended that needed more than one attempt.
+/// The end of a job with more than one attempt.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct EndedLabel {
     outcome: &'static str,
@@ -61,7 +61,7 @@ struct FaultLabel {
     fault: &'static str,
 }
 
-/// Where a request went and how it ended.
+/// Route and status of a request.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct EndpointLabel {
     method: &'static str,
@@ -72,7 +72,6 @@ struct EndpointLabel {
 
 type Count<L> = Family<L, Counter>;
 
-/// Every metric of the server.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -97,35 +96,35 @@ pub struct Metrics {
     idempotency_hits: Counter,
     idempotency_new: Counter,
     auth_failures: Counter,
-    /// Jobs that retention has taken since the last line of the log about it.
+    /// Jobs deleted by retention since the last log line.
     jobs_expired: AtomicU64,
     requests: Family<EndpointLabel, Histogram>,
     pub webhooks: WebhookMetrics,
     #[cfg(feature = "amqp")]
     pub(crate) bridge: crate::bridge::BridgeMetrics,
     pub sinks: SinkMetrics,
-    /// Spans that no collector took.
+    /// Spans that no collector accepted.
     pub trace_spans_dropped: Counter,
-    /// Streams of events that are open.
+    /// Open event streams.
     pub sse_streams_open: Gauge,
-    /// Events given to streams, each counted once per stream.
+    /// Events sent to streams, counted once per stream.
     pub sse_events_sent: Counter,
-    /// Streams that were ended because they did not keep up.
+    /// Streams closed because their queue was full.
     pub sse_streams_dropped: Counter,
-    /// Seconds between what was told to streams last and the telling.
+    /// Seconds between an event and its delivery to streams.
     pub journal_lag: Gauge<f64, AtomicU64>,
-    /// Jobs that wait, over all queues.
+    /// Waiting jobs, over all queues.
     pub queue_depth: Gauge,
-    /// 1 for queues in which jobs wait and that no worker asks for.
+    /// 1 for queues with waiting jobs and without workers.
     queue_unattended: Family<QueueLabel, Gauge>,
-    /// Dead letters that somebody has to look at, up to a bound.
+    /// Dead letters, up to a bound.
     pub dead_letter_depth: Gauge,
-    /// Jobs and deliveries that are set aside, as last read from the store.
+    /// Rows set aside, as last read from the store.
     pub rows_set_aside: Gauge,
     pub active: Gauge,
-    /// Places of the built-in worker that are busy.
+    /// Busy slots of the built-in worker.
     pub worker_busy: Gauge,
-    /// Places of the built-in worker in all.
+    /// Slots of the built-in worker.
     pub worker_places: Gauge,
 }
 
@@ -141,7 +140,7 @@ struct QueueLabel {
 }
 
 impl Metrics {
-    /// Takes over which queues are unattended; queues that are not named are no longer shown.
+    /// Sets the unattended queues; others are removed.
     pub fn set_unattended(&self, queues: impl Iterator<Item = (String, bool)>) {
         self.queue_unattended.clear();
         for (queue, unattended) in queues {
@@ -205,7 +204,7 @@ impl Metrics {
         metrics
     }
 
-    /// Makes the counters of every label that is known beforehand.
+    /// Creates the counters of all known labels.
     fn begin_at_zero(&self) {
         let scenarios = WorkKind::ALL.iter().map(|kind| kind.as_str()).chain([BATCH, REAL]);
         for scenario in scenarios.map(|scenario| Scenario { scenario }) {
@@ -315,7 +314,6 @@ impl Metrics {
         registry.register("worker_places", "Places of the built-in worker", self.worker_places.clone());
     }
 
-    /// The text that a scraper reads.
     pub fn text(&self, format: Format) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing to a string does not fail");
@@ -334,7 +332,7 @@ impl Metrics {
         self.requests.get_or_create(&endpoint).observe(took.as_secs_f64());
     }
 
-    /// A submission with an idempotency key was answered.
+    /// Counts a submission with an idempotency key.
     pub fn idempotency(&self, existing: bool) {
         if existing {
             self.idempotency_hits.inc()
@@ -343,7 +341,7 @@ impl Metrics {
         };
     }
 
-    /// A request was refused for its credentials.
+    /// Counts a request with refused credentials.
     pub fn auth_failure(&self) {
         self.auth_failures.inc();
     }
@@ -373,8 +371,7 @@ impl Metrics {
             EventName::Assigned => self.queue_wait.observe(between(job.queued_at, event.at)),
             EventName::Started => add(&self.running),
             EventName::Succeeded => add(&self.succeeded),
-            // Work that is handed back did not fail; it only passes through FAILED on its way to
-            // the queue.
+            // Handed back work did not fail; it only passes through FAILED on its way to the queue.
             EventName::Failed if cause == Cause::HandBack => {}
             EventName::Failed | EventName::Mixed => add(&self.failed),
             EventName::TimedOut => {
@@ -426,8 +423,8 @@ impl Observer for Metrics {
         self.sinks.dropped(sink, n_events);
     }
 
-    /// One line about all that went since the last one, in counts; none if nothing did. Jobs go at
-    /// their own moments, the rest with a sweep.
+    /// Logs the number of deleted rows since the last line, if any. Jobs are deleted by timers, the
+    /// rest by a sweep.
     fn swept(&self, swept: &Swept) {
         let jobs = self.jobs_expired.swap(0, Ordering::Relaxed);
         if jobs == 0 && swept.total() == 0 {
@@ -449,12 +446,11 @@ impl Observer for Metrics {
     }
 }
 
-/// The events of a commit, each with its job. Events of jobs that were forgotten in the same breath
-/// have none.
+/// The events of a commit, each with its job. Events of deleted jobs are skipped.
 pub(crate) fn events(changes: &Changes) -> impl Iterator<Item = (&Job, &Event)> {
     let jobs = changes.inserted.iter().map(|(job, _)| job).chain(&changes.updated);
     let mut jobs: Vec<&Job> = jobs.collect();
-    // Nearly sorted as they are, for new jobs have ascending ids; a map would hash every id twice.
+    // Nearly sorted already, since new jobs have ascending ids; a map would hash every id twice.
     jobs.sort_unstable_by_key(|job| job.id);
     let find = move |id: JobId| jobs.binary_search_by_key(&id, |job| job.id).ok().map(|at| jobs[at]);
     changes
@@ -486,7 +482,7 @@ fn log(job: &Job, event: &Event) {
     );
 }
 
-/// The worker's own reason for a failure, or the catalog's words where it gave none.
+/// The worker's reason for a failure, or the catalog's.
 fn reason(error: &AttemptError) -> &str {
     let own = error.message.lines().next().unwrap_or_default();
     if own.is_empty() { error.kind.entry().title } else { own }
@@ -515,7 +511,7 @@ const fn fault_label(fault: Fault) -> &'static str {
     }
 }
 
-/// A client may send any word as a method; a label must not take any.
+/// Clients may send any method; labels are limited to known ones.
 fn known_method(method: &str) -> &'static str {
     let known = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
     known.into_iter().find(|name| *name == method).unwrap_or("other")
@@ -529,7 +525,7 @@ pub(crate) fn scenario(job: &Job) -> &'static str {
     }
 }
 
-/// How an attempt at a simulated kind of work is meant to end.
+/// The planned end of a simulated attempt.
 fn expected_outcome(kind: WorkKind, attempt: u32) -> &'static str {
     match kind.end(attempt) {
         End::Success => "SUCCEEDED",
@@ -546,7 +542,7 @@ fn between(from: Option<Time>, to: Time) -> f64 {
     from.map_or(0.0, |from| to.since(from).as_secs_f64())
 }
 
-/// From half a millisecond (a commit) to ten minutes (twice the wait that should alarm somebody).
+/// From half a millisecond (a commit) to ten minutes (twice the wait that needs attention).
 fn seconds() -> Histogram {
     Histogram::new([
         0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,

@@ -1,6 +1,5 @@
-//! The schema of the database, looked at or brought up to date without starting a server. For those
-//! who want it done before the first server of a new version starts, or whose servers may not
-//! change a schema.
+//! Checks or upgrades the schema of the database without starting a server: before the first server
+//! of a new version starts, or if servers may not change the schema.
 
 use std::path::Path;
 
@@ -14,7 +13,7 @@ use crate::Running;
 use crate::config::{Config, Database};
 use crate::serve::{ServeError, open_existing};
 
-/// Which steps the schema of the configured database still needs. Changes nothing.
+/// The missing steps of the configured database. Changes nothing.
 pub fn schema(config: &Config) -> Running<'_, Result<SchemaStatus, ServeError>> {
     Box::pin(found(config))
 }
@@ -28,7 +27,7 @@ async fn found(config: &Config) -> Result<SchemaStatus, ServeError> {
     }
 }
 
-/// Applies what is missing, and gives the status from before that.
+/// Applies the missing steps, and returns the status before.
 pub fn migrate(config: &Config) -> Running<'_, Result<SchemaStatus, ServeError>> {
     Box::pin(migrated(config))
 }
@@ -36,7 +35,7 @@ pub fn migrate(config: &Config) -> Running<'_, Result<SchemaStatus, ServeError>>
 async fn migrated(config: &Config) -> Result<SchemaStatus, ServeError> {
     let found = found(config).await?;
     if !found.pending.is_empty() {
-        // Objects are of no concern here, and may be away.
+        // The object store is not needed, and may be down.
         let mut config = config.clone();
         config.results.store = None;
         drop(open_existing(&config, &StoreClock::default()).await?);

@@ -1,5 +1,4 @@
-//! What belongs to no dialect: is it alive, is it ready, what does it count, what does the API say
-//! of itself.
+//! Paths outside of the APIs: health, readiness, metrics, API documents.
 
 mod start;
 
@@ -27,10 +26,10 @@ use crate::limits::{DEAD_LETTERS_COUNTED_MAX, SET_ASIDE_COUNTED_MAX, TROUBLE_AFT
 use crate::metrics::Format;
 use crate::problems;
 
-/// Where the JSON Schema of problems is.
+/// Path of the JSON Schema of problems.
 const SCHEMA: &str = "/schemas/async-job-problem-details.json";
 
-/// Where receivers find what to verify deliveries with.
+/// Path of the public keys of deliveries.
 const WEBHOOK_KEYS: &str = "/.well-known/forgerun/webhook-keys";
 
 pub fn router(app: &Arc<App>) -> Router {
@@ -56,8 +55,8 @@ fn table() -> [(&'static str, MethodRouter<Arc<App>>); 8] {
     ]
 }
 
-/// A document that stays the same as long as the server runs. Written when it is first asked for:
-/// to write all of them takes longer than everything else that a server does before it is ready.
+/// A document that does not change while the server runs. Generated on first use: generating all of
+/// them takes longer than the rest of the start.
 fn document(media_type: &'static str, write: fn(&App) -> String) -> MethodRouter<Arc<App>> {
     let document = Arc::new(OnceLock::new());
     get(async move |State(app): State<Arc<App>>, headers: HeaderMap| {
@@ -81,7 +80,7 @@ fn problem_schema(app: &App) -> Value {
     schema::document_at(&format!("{}{SCHEMA}", app.base))
 }
 
-/// For whoever opens the address of the server: a page for browsers, links for programs.
+/// The root page: HTML for browsers, links for programs.
 async fn first_page(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let page = match accept::prefers(&headers, "text/html", "application/json") {
         true => Document::new("text/html; charset=utf-8", start::html()),
@@ -92,13 +91,12 @@ async fn first_page(State(app): State<Arc<App>>, headers: HeaderMap) -> Response
     response
 }
 
-/// Alive: the process answers. Says nothing of the store; that is `/ready`.
+/// Liveness: the process answers. Says nothing about the store; that is `/ready`.
 async fn health() -> Response {
     ([(CONTENT_TYPE, "application/json")], "{\"status\":\"ok\"}\n").into_response()
 }
 
-/// Ready: the store answers, the workers that there shall be are there, and the server is not on
-/// its way down.
+/// Readiness: the store answers, the configured workers run, and the server is not stopping.
 async fn ready(State(app): State<Arc<App>>) -> Response {
     let why_not = match app.readiness().await {
         Ok(()) => return ([(CONTENT_TYPE, "application/json")], "{\"status\":\"ready\"}\n").into_response(),
@@ -127,7 +125,7 @@ fn not_ready(kind: Kind, reason: &str) -> Response {
     response
 }
 
-/// The public keys that deliveries are signed with; none if they are not signed.
+/// The public keys of deliveries; empty if they are not signed.
 async fn webhook_keys(State(app): State<Arc<App>>) -> Response {
     let keys = match &app.webhook_keys {
         None => json!({"keys": []}),
@@ -144,7 +142,7 @@ async fn webhook_keys(State(app): State<Arc<App>>) -> Response {
         .into_response()
 }
 
-/// For Prometheus. What can only be counted in the store is counted now.
+/// For Prometheus. Counts from the store are read now.
 async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     if let Ok(queues) = app.engine.store().queues().await {
         let waiting: i64 = queues.iter().map(|queue| queue.counts.of(JobState::Queued)).sum();

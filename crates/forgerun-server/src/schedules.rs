@@ -1,5 +1,4 @@
-//! What all dialects do about schedules: they own the words, this has the way from what was read to
-//! the engine.
+//! Schedules, for all dialects: the way from a parsed request to the engine.
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{PutSchedule, ResumeSchedule, ScheduleCommand, Trigger};
@@ -17,14 +16,14 @@ use crate::app::App;
 use crate::edge::ApiError;
 use crate::submission::Checked;
 
-/// Times that something is tried which somebody else may have made void by a change.
+/// Attempts at a change that concurrent changes may invalidate.
 const TRIES_MAX: usize = 3;
 
-/// Next runs that are shown of a schedule.
+/// Next runs shown for a schedule.
 pub const NEXT_RUNS: usize = 5;
 
-/// Registers a schedule or changes the one of that name: as it stands, and whether it is new.
-/// `given` is how the client described the job.
+/// Registers a schedule or changes the one of that name: returns it, and whether it is new. `given`
+/// is the client's description of the job.
 pub async fn put(
     app: &App,
     id: ScheduleId,
@@ -83,7 +82,6 @@ async fn asked(app: &App, command: ScheduleCommand) -> Result<(Schedule, bool), 
     }
 }
 
-/// The schedule of this name.
 pub async fn find(app: &App, id: &ScheduleId) -> Result<Schedule, ApiError> {
     let found: Option<Schedule> = app.engine.store().record(id.key()).await?;
     found.ok_or_else(|| Error::Refused(Refusal::ScheduleNotFound).into())
@@ -117,7 +115,7 @@ fn next_run(schedule: &Schedule, now: Time) -> Result<Option<Time>, ApiError> {
     Ok(recurrence.next_after(schedule.anchor, now))
 }
 
-/// Makes a job now: the job, and whether one with its unique key was there before.
+/// Makes a job now: returns it, and whether it existed by its unique key.
 pub async fn trigger(app: &App, id: &ScheduleId) -> Result<(Job, bool), ApiError> {
     for _ in 0..TRIES_MAX {
         let seen = find(app, id).await?;
@@ -136,7 +134,7 @@ pub async fn trigger(app: &App, id: &ScheduleId) -> Result<(Job, bool), ApiError
     Err(Error::Refused(Refusal::ScheduleChanged).into())
 }
 
-/// Deletes it: as it was.
+/// Deletes it; returns its last state.
 pub async fn delete(app: &App, id: &ScheduleId) -> Result<Schedule, ApiError> {
     Ok(asked(app, ScheduleCommand::Delete(id.clone())).await?.0)
 }

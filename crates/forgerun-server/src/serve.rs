@@ -1,4 +1,4 @@
-//! The running server: open the store, start the engine, listen, serve, stop.
+//! The running server: opens the store, starts the engine, listens, serves, stops.
 //!
 //! ```text
 //!   signals installed ─► store open ─► engine ─► bound ─► ready(address) ─► serving ─► SIGTERM/SIGINT
@@ -7,8 +7,8 @@
 //!   ─► the last traces are sent ─► done
 //! ```
 //!
-//! The handlers for signals are in place before anybody is told that the server is ready, so that
-//! whoever stops it at that very moment gets a graceful stop.
+//! The signal handlers are installed before the server reports that it is ready, so that even an
+//! immediate stop is graceful.
 
 mod sharing;
 
@@ -47,19 +47,17 @@ use sharing::DatabaseUse;
 /// Why the server could not start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The store cannot be opened.
     #[error("could not open the store: {0}")]
     Store(#[source] forgerun_store::Error),
-    /// The object store for large results does not let us in.
+    /// The object store for large results refuses the credentials.
     #[error("could not use results.store: {0}")]
     Objects(#[source] forgerun_store::Error),
-    /// There is none to do something to.
+    /// No database file at this path.
     #[error("there is no store at {}; forgerun serve makes one", .0.display())]
     NoStore(PathBuf),
-    /// The engine did not start.
     #[error("could not start: {0}")]
     Start(#[source] forgerun_engine::Error),
-    /// The address is taken, or is not ours.
+    /// The address is in use, or not available.
     #[error("could not listen on {address}: {source}{}", listen_hint(setting, address, source))]
     Listen {
         /// What chose the address: a flag or a configuration key.
@@ -67,13 +65,13 @@ pub enum ServeError {
         address: SocketAddr,
         source: io::Error,
     },
-    /// TLS was asked for, and there is nothing to show.
+    /// TLS is configured, but its certificate or key cannot be used.
     #[error("could not serve gRPC over TLS: {0}")]
     Certificate(String),
-    /// A part that nothing works without broke down; the log says which.
+    /// A vital part failed; the log says which.
     #[error("the engine broke down")]
     Broken,
-    /// No handler for signals: the server could not be stopped gracefully.
+    /// Signal handlers could not be installed, so the server could not be stopped gracefully.
     #[error("could not wait for signals: {0}")]
     Signals(#[source] io::Error),
 }
@@ -88,22 +86,21 @@ impl ServeError {
 #[derive(Clone, Copy, Debug)]
 pub struct ServerAddresses {
     pub http: SocketAddr,
-    /// gRPC, where it is served.
+    /// gRPC, if enabled.
     pub grpc: Option<SocketAddr>,
 }
 
-/// What the server tells when it listens.
+/// Called once the server listens.
 pub type Ready = Box<dyn FnOnce(ServerAddresses)>;
 
-/// Runs the server until it is asked to stop. `ready` is called once, with the addresses it listens
-/// on, as soon as it can serve.
+/// Runs the server until it is stopped. `ready` is called once, with the listen addresses.
 pub fn serve(config: Config, ready: Ready) -> Running<'static, Result<(), ServeError>> {
     Box::pin(run(config, ready))
 }
 
 async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
     let mut stop = StopSignals::install().map_err(ServeError::Signals)?;
-    // Bound first: an address that is taken is no reason to touch a database.
+    // Bound first: if the address is in use, the database must stay untouched.
     let (listener, address) = listen("--listen", config.server.listen).await?;
     let grpc = GrpcListener::bind(&mut config).await?;
     let addresses = ServerAddresses { http: address, grpc: grpc.as_ref().map(|grpc| grpc.address) };
@@ -158,7 +155,7 @@ async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
     ended
 }
 
-/// Says in the log if other servers use the same file; to be kept while this one does.
+/// Logs whether other servers use the same file; to be kept while this one does.
 fn database_use(database: &Database) -> Option<DatabaseUse> {
     let Database::Sqlite(path) = database else { return None };
     match DatabaseUse::beside(path) {
@@ -176,8 +173,7 @@ fn database_use(database: &Database) -> Option<DatabaseUse> {
     }
 }
 
-/// Serves connections until told to stop, then lets them end. `leave_brokers` ends what comes in by
-/// other roads.
+/// Serves connections until stopped, then lets them end. `leave_brokers` stops other inputs.
 async fn listening(
     app: &Arc<App>,
     listener: TcpListener,
@@ -190,7 +186,7 @@ async fn listening(
     let told = || {
         let mut stopped = stopped.clone();
         async move {
-            // A dropped sender means that `serve` was dropped: stopping is right then too.
+            // A dropped sender means that `serve` was dropped: stop, too.
             let _ = stopped.wait_for(|stopped| *stopped).await;
         }
     };
@@ -212,7 +208,7 @@ async fn listening(
             info!(signal, "stopping");
             Ok(())
         }
-        // Whoever watches over the process starts it again.
+        // The supervisor restarts the process.
         () = app.engine.stopping() => Err(ServeError::Broken),
     };
     app.begin_stop();
@@ -236,8 +232,8 @@ async fn listening(
     ended
 }
 
-/// The terms of the operator, with no more connections than there are descriptors for. Those of
-/// gRPC have a quarter of these.
+/// The configured terms, with no more connections than descriptors allow. gRPC gets a quarter of
+/// these.
 fn connection_terms(app: &App, with_grpc: bool) -> ConnectionTerms {
     let terms = ConnectionTerms::new(&app.config.limits);
     let Some(n) = connections::n_by_descriptors() else { return terms };
@@ -248,8 +244,7 @@ fn connection_terms(app: &App, with_grpc: bool) -> ConnectionTerms {
     ConnectionTerms { n_max, ..terms }
 }
 
-/// Opens a store that is there already: a mistyped path must not pass for a store with nothing in
-/// it.
+/// Opens an existing store: a mistyped path must not create an empty one.
 pub(crate) async fn open_existing(config: &Config, clock: &dyn Clock) -> Result<Arc<dyn Store>, ServeError> {
     match &config.server.database {
         Database::Sqlite(path) if !path.exists() => Err(ServeError::NoStore(path.clone())),
@@ -257,7 +252,7 @@ pub(crate) async fn open_existing(config: &Config, clock: &dyn Clock) -> Result<
     }
 }
 
-/// Opens the store that the configuration names, and brings its schema up to date.
+/// Opens the configured store, and upgrades its schema.
 async fn open(config: &Config, clock: &dyn Clock) -> Result<Arc<dyn Store>, ServeError> {
     let objects = objects(&config.results).await.map_err(ServeError::Objects)?;
     open_database(&config.server.database, clock, objects).await.map_err(ServeError::Store)
@@ -284,8 +279,8 @@ async fn open_database(
     }
 }
 
-/// The object store for large results. One that is away is no reason not to start: everything else
-/// works. One that does not let us in is a mistake in the configuration.
+/// The object store for large results. If it is down, the server starts anyway: everything else
+/// works. If it refuses the credentials, the configuration is wrong.
 #[cfg(feature = "s3")]
 async fn objects(results: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forgerun_store::Error> {
     let Some(store) = results.store.clone() else { return Ok(None) };
@@ -305,16 +300,17 @@ async fn objects(results: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forg
     Ok(Some(Arc::new(objects)))
 }
 
-/// None: the configuration cannot ask for it.
+/// `None`: this build has no object store.
 #[cfg(not(feature = "s3"))]
 async fn objects(_: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forgerun_store::Error> {
     Ok(None)
 }
 
-/// What to do about an address that cannot be listened on.
-fn listen_hint(setting: &str, address: &SocketAddr, source: &io::Error) -> String {
-    if source.kind() != io::ErrorKind::AddrInUse {
-        return String::new();
+/// Advice for an address that cannot be used.
+fn listen_hint(source: &std::io::Error) -> &'static str {
+    match source.kind() {
+        std::io::ErrorKind::AddrInUse => "; choose another with --listen, such as --listen 127.0.0.1:8081",
+        _ => "",
     }
     let other = SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(0));
     format!("; choose another with {setting}, such as {other}")
@@ -327,7 +323,7 @@ async fn listen(setting: &'static str, address: SocketAddr) -> Result<(TcpListen
     Ok((listener, bound))
 }
 
-/// The listener for gRPC, and who the server is there.
+/// The gRPC listener and its TLS identity.
 struct GrpcListener {
     address: SocketAddr,
     #[cfg(feature = "grpc")]
@@ -337,8 +333,7 @@ struct GrpcListener {
 }
 
 impl GrpcListener {
-    /// Listens where the configuration says. An address that nobody asked for may be taken: then
-    /// there is none.
+    /// Binds the configured address. If a default address is in use, there is no gRPC.
     #[cfg(feature = "grpc")]
     async fn bind(config: &mut Config) -> Result<Option<GrpcListener>, ServeError> {
         let grpc = &mut config.grpc;
@@ -366,7 +361,7 @@ impl GrpcListener {
         }
     }
 
-    /// Nobody: the configuration cannot ask for it.
+    /// `None`: this build has no gRPC.
     #[cfg(not(feature = "grpc"))]
     async fn bind(_: &mut Config) -> Result<Option<GrpcListener>, ServeError> {
         Ok(None)
@@ -384,7 +379,7 @@ impl GrpcListener {
     async fn serve(self, _: Arc<App>, _: ConnectionTerms, _: impl Future<Output = ()>) {}
 }
 
-/// The signals that ask for a stop.
+/// The stop signals.
 struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
@@ -398,7 +393,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the next of them. Safe to cancel: a signal that nobody took stays pending.
+    /// Waits for the next signal. Cancel-safe: a pending signal is not lost.
     async fn next(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",

@@ -1,7 +1,6 @@
-//! Which jobs are in the hands of workers that a stream feeds, and who hears when one no longer is.
-//! Told by commits, so whatever ends a hold counts: an ack or a nack by any protocol, a cancel, the
-//! end of a lease. What another node commits is not heard here; streams look for that themselves,
-//! now and then.
+//! Jobs held by gRPC streaming workers, and notifications of their release. Releases are found in
+//! commits, so all causes count: an ack or nack by any protocol, a cancel, the end of a lease.
+//! Commits of other nodes are not seen here; streams check for them periodically.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,30 +16,30 @@ use tokio::sync::Notify;
 /// The jobs that streams watch.
 #[derive(Debug, Default)]
 pub struct StreamedJobs {
-    /// How many: most servers have none, and then a commit costs nothing here.
+    /// Number of jobs: usually zero, and then a commit costs nothing here.
     n: AtomicUsize,
     jobs: Mutex<HashMap<JobId, Arc<ReleasedJobs>>>,
 }
 
-/// Where one stream hears which of its jobs are no longer held.
+/// Collects the released jobs of one stream.
 #[derive(Debug, Default)]
 pub(crate) struct ReleasedJobs {
     jobs: Mutex<Vec<JobId>>,
-    /// How many must be there before it is worth hearing of.
+    /// How many must be there before the stream is notified.
     worth: AtomicUsize,
     heard: Notify,
 }
 
 impl ReleasedJobs {
-    /// The jobs that were released since the last time.
+    /// The jobs released since the last call.
     pub(crate) fn take(&self) -> Vec<JobId> {
         std::mem::take(&mut *locked(&self.jobs))
     }
 
-    /// Ready once there is something to take, so many jobs at least. Safe to drop.
+    /// Resolves once at least `worth` jobs were released. Cancel-safe.
     pub(crate) async fn heard(&self, worth: usize) {
         self.worth.store(worth, Ordering::Release);
-        // They may have come before it was said how many are wanted.
+        // They may have been released before `worth` was set.
         if locked(&self.jobs).len() < worth {
             self.heard.notified().await;
         }
@@ -58,20 +57,20 @@ impl ReleasedJobs {
     }
 }
 
-/// Whoever panicked in there left whole entries behind.
+/// A panic leaves whole entries behind.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl StreamedJobs {
-    /// Has a stream hear when the job is released.
+    /// Notifies a stream when the job is released.
     pub(crate) fn watch(&self, job: JobId, stream: &Arc<ReleasedJobs>) {
         let mut jobs = locked(&self.jobs);
         jobs.insert(job, stream.clone());
         self.n.store(jobs.len(), Ordering::Release);
     }
 
-    /// The stream does not want to hear of these jobs any more.
+    /// Stops watching these jobs.
     pub(crate) fn forget<'a>(&self, gone: impl IntoIterator<Item = &'a JobId>, stream: &Arc<ReleasedJobs>) {
         let mut jobs = locked(&self.jobs);
         for job in gone {
@@ -106,7 +105,7 @@ impl StreamedJobs {
     }
 }
 
-/// Passes commits on to who counts them, and to the streams.
+/// Passes commits to the metrics and to streams.
 #[derive(Debug)]
 pub(crate) struct StreamObserver {
     pub(crate) counts: Arc<dyn Observer>,
@@ -176,7 +175,7 @@ mod tests {
         assert!(is_woken(heard.as_mut()));
         assert!(is_woken(pin!(stream.heard(2))), "what came before counts too");
         assert_eq!(stream.take().len(), 2);
-        // A word that was kept for nobody may wake once for nothing, which a stream can bear.
+        // A stored notification may wake once for nothing, which is harmless.
         let _ = is_woken(pin!(stream.heard(1)));
         assert!(!is_woken(pin!(stream.heard(1))));
     }

@@ -1,5 +1,4 @@
-//! What the server says about itself: logs on standard error. Standard output belongs to what
-//! scripts read.
+//! Logs on standard error. Standard output belongs to scripts.
 
 mod dev_log;
 
@@ -14,8 +13,7 @@ use crate::config::{CommandMode, Log, LogFormat, LogLevel};
 /// Starts logging for the whole process. A second call is a bug and panics.
 pub fn start_logs(log: &Log, mode: CommandMode) {
     let logs = tracing_subscriber::fmt().with_writer(io::stderr).with_max_level(filter(log.level));
-    // The library would complain on standard error that standard error is gone, and panic, in
-    // whatever part wanted to log.
+    // If standard error is closed, the library would panic in whatever part logs.
     let logs = logs.log_internal_errors(false);
     let is_terminal = io::stderr().is_terminal();
     match (log.format, mode) {
@@ -30,8 +28,8 @@ pub fn start_logs(log: &Log, mode: CommandMode) {
     }
 }
 
-/// Everything at this level but what the client library of RabbitMQ says: its errors reach us
-/// anyway, and it logs whole messages.
+/// All targets at this level, except RabbitMQ's client library: its errors reach us anyway, and it
+/// logs whole messages.
 fn ours(level: LogLevel) -> Targets {
     Targets::new().with_default(filter(level)).with_target("lapin", LevelFilter::OFF)
 }

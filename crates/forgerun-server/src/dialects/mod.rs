@@ -1,6 +1,6 @@
-//! The languages the server speaks. A dialect is a translator: it owns no rule and no state, and
-//! knows no other dialect. gRPC says the same as `/ojs/v1` in another protocol, so it asks that
-//! one's functions; the dashboard shows what `/admin/v1` says, so it asks those.
+//! The dialects of the server. A dialect only translates: it has no rules and no state, and does
+//! not use other dialects. gRPC is `/ojs/v1` in another protocol, so it calls that one's functions;
+//! the dashboard shows `/admin/v1`, so it calls those.
 
 pub mod admin;
 pub mod dashboard;

@@ -1,5 +1,4 @@
-//! What the client can read. `application/problem+*` counts as consent to JSON: whoever reads a
-//! problem reads its neighbour (ruling C-48).
+//! Content negotiation. `application/problem+*` counts as consent to JSON (ruling C-48).
 
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
@@ -9,7 +8,7 @@ use forgerun_core::catalog::Kind;
 use super::exchange::Exchange;
 use super::refusal::ApiError;
 
-/// Which form of a failed job is wanted.
+/// The requested form of a failed job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureFormat {
     Json,
@@ -25,22 +24,22 @@ const PROBLEM_JSON: &str = "application/problem+json";
 const PROBLEM_XML: &str = "application/problem+xml";
 const OJS: &str = forgerun_wire::ojs::MEDIA_TYPE;
 
-/// Refuses a request that would not read JSON.
+/// Refuses a request that does not accept JSON.
 pub fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
     require_one_of(headers, &[JSON])
 }
 
-/// Refuses a request that would read none of these types; the first is the one it is told of.
+/// Refuses a request that accepts none of these types; the refusal names the first.
 pub fn require_one_of(headers: &HeaderMap, offers: &[&str]) -> Result<(), ApiError> {
     let consents = |accept: &Accept<'_>| {
         let problem = || accept.named(PROBLEM_JSON).is_some() || accept.named(PROBLEM_XML).is_some();
-        // Whoever reads OJS reads JSON too.
+        // OJS's type implies JSON.
         offers.iter().any(|offer| accept.takes(offer)) || problem() || accept.named(OJS).is_some()
     };
     require(headers, offers.first().copied().unwrap_or(JSON), consents)
 }
 
-/// Refuses a request that would read none of these types, nor a problem.
+/// Refuses a request that accepts neither these types nor a problem.
 pub fn require_own_or_problem(headers: &HeaderMap, own: &[&str]) -> Result<(), ApiError> {
     let is_taken = |accept: &Accept<'_>| accept.takes(PROBLEM_JSON) || accept.takes(PROBLEM_XML);
     match Accept::of(headers) {
@@ -55,19 +54,19 @@ pub fn is_problem(answer: &Response) -> bool {
     is(PROBLEM_JSON) || is(PROBLEM_XML)
 }
 
-/// Refuses a request that would not read a body of this type.
+/// Refuses a request that does not accept this type.
 pub fn require_type(headers: &HeaderMap, media_type: &str) -> Result<(), ApiError> {
     let essence = media_type.split(';').next().unwrap_or(media_type).trim();
     require(headers, essence, |accept| accept.takes(essence))
 }
 
-/// Whether a type is asked for by name.
+/// Whether `Accept` names a type.
 pub fn names(headers: &HeaderMap, media_type: &str) -> bool {
     Accept::of(headers).is_some_and(|accept| accept.named(media_type).is_some())
 }
 
 fn require(headers: &HeaderMap, offer: &str, takes: impl Fn(&Accept<'_>) -> bool) -> Result<(), ApiError> {
-    // What nearly all clients say; there is nothing to weigh.
+    // What nearly all clients send; nothing to compare.
     if headers.get(ACCEPT).is_some_and(|first| first == offer) {
         return Ok(());
     }
@@ -78,8 +77,8 @@ fn require(headers: &HeaderMap, offer: &str, takes: impl Fn(&Accept<'_>) -> bool
     }
 }
 
-/// The form of a failed job that a client asks for by name; where it names none, the dialect's
-/// choice, unless that is a form it does not take. The highest weight wins, then the first named.
+/// The form of a failed job that `Accept` names; else the dialect's default, unless that is not
+/// accepted. The highest weight wins, then the first named.
 pub fn form(exchange: &Exchange, unnamed: FailureFormat) -> FailureFormat {
     form_of(&exchange.headers, exchange.media_types(), unnamed)
 }
@@ -89,7 +88,7 @@ fn form_of(headers: &HeaderMap, own: &[&str], unnamed: FailureFormat) -> Failure
     let problems = [(PROBLEM_JSON, FailureFormat::ProblemJson), (PROBLEM_XML, FailureFormat::ProblemXml)];
     let forms: Vec<_> = own.iter().map(|own| (*own, FailureFormat::Json)).chain(problems).collect();
     let named = forms.iter().filter_map(|(media_type, form)| Some((accept.named(media_type)?, *form)));
-    // Highest weight first; among equals the one that stands further to the front.
+    // Highest weight first, then the order of the header.
     let best = named.max_by_key(|((weight, place), _)| (*weight, std::cmp::Reverse(*place)));
     let takes = |wanted: FailureFormat| {
         forms.iter().any(|(media_type, form)| *form == wanted && accept.takes(media_type))
@@ -99,20 +98,19 @@ fn form_of(headers: &HeaderMap, own: &[&str], unnamed: FailureFormat) -> Failure
     best.map_or(taken, |(_, form)| form)
 }
 
-/// Whether a stream of events is asked for by name, and nothing that is a page is preferred to it.
+/// Whether `Accept` names a stream of events, and prefers no page type to it.
 pub fn wants_stream(headers: &HeaderMap) -> bool {
     prefers(headers, EVENT_STREAM, JSON)
 }
 
-/// Whether `media_type` is asked for by name, and `usual` is not preferred to it by name: the
-/// higher weight wins, then the first named.
+/// Whether `Accept` names `media_type` and does not prefer `usual` to it: the higher weight wins,
+/// then the first named.
 pub fn prefers(headers: &HeaderMap, media_type: &str, usual: &str) -> bool {
     let Some(accept) = Accept::of(headers) else { return false };
     let rank = |name: &str| accept.named(name).map(|(weight, place)| (weight, std::cmp::Reverse(place)));
     rank(media_type).is_some_and(|rank_of_type| rank(usual) < Some(rank_of_type))
 }
 
-/// The `Accept` header, entry by entry.
 struct Accept<'a>(Vec<MediaRange<'a>>);
 
 struct MediaRange<'a> {
@@ -122,7 +120,7 @@ struct MediaRange<'a> {
 }
 
 impl<'a> Accept<'a> {
-    /// `None` where anything will do.
+    /// `None` if any type is accepted.
     fn of(headers: &'a HeaderMap) -> Option<Accept<'a>> {
         let mut lines = headers.get_all(ACCEPT).iter();
         let first = lines.next()?;
@@ -134,7 +132,7 @@ impl<'a> Accept<'a> {
         Some(Accept(texts.flat_map(|text| text.split(',')).filter_map(MediaRange::parse).collect()))
     }
 
-    /// Whether the type is taken: the most specific entry decides.
+    /// Whether the type is accepted: the most specific entry decides.
     fn takes(&self, media_type: &str) -> bool {
         let main = media_type.split('/').next().unwrap_or_default();
         let specificity = |range: &MediaRange<'_>| match range.name.split_once('/') {
@@ -147,7 +145,7 @@ impl<'a> Accept<'a> {
         deciding.is_some_and(|(_, weight)| weight > 0)
     }
 
-    /// Weight and place of a type that is asked for by name.
+    /// Weight and position of a type that is named.
     fn named(&self, media_type: &str) -> Option<(u16, usize)> {
         let place = self.0.iter().position(|range| range.name.eq_ignore_ascii_case(media_type))?;
         Some((self.0[place].weight, place)).filter(|(weight, _)| *weight > 0)

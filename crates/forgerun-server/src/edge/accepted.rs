@@ -1,5 +1,5 @@
-//! What submissions over HTTP have in common: the key of the header, waiting for the end, and what
-//! the answer says beside its body.
+//! Common parts of submissions over HTTP: idempotency key, waiting for the end, and headers of the
+//! answer.
 
 use std::sync::Arc;
 
@@ -17,12 +17,11 @@ use crate::app::App;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Says that an answer tells of something that was there before.
+/// Set if the answer is about an existing job.
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
-/// The key of the header, which may stand in quotes as the draft has it; a blank one is none.
-/// Whoever sends a key relies on it, so one that cannot be read, or is not the only one, is not
-/// passed over.
+/// The idempotency key in the header, possibly in quotes as the draft has it; a blank one counts as
+/// missing. A client that sends a key relies on it, so an unreadable or repeated header is refused.
 pub fn header_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -35,16 +34,14 @@ pub fn header_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
     Ok(Some(key).filter(|key| !key.is_empty()))
 }
 
-/// The job that a submission made or met: at once, or as it stands when it has ended, if the client
-/// would rather wait.
+/// The job of a submission: at once, or in its final state if the client prefers to wait.
 pub async fn awaited(app: &App, caller: &Caller, prefer: &Prefer, job: Job) -> Result<Job, ApiError> {
     let Some(wait) = prefer.wait else { return Ok(job) };
     wait::until_ended(app, &job, wait).await?;
     Ok(Arc::unwrap_or_clone(ownership::job(app, caller, Some(job.id)).await?))
 }
 
-/// What a 202 says beside its body: where to look, when, and whether it tells of something that was
-/// there before.
+/// Headers of a 202: location, poll interval, and whether the job existed.
 pub fn announce(response: &mut Response, location: String, pause_s: u64, prefer: &Prefer, existing: bool) {
     let headers = response.headers_mut();
     headers.insert(LINK, respond::value(["<", &location, ">; rel=\"status\""].concat()));

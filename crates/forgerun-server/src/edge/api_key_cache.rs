@@ -1,12 +1,11 @@
-//! The keys in use, remembered for a few seconds each, so that a request with a known key asks no
-//! store.
+//! A cache of API keys, for a few seconds each, so that requests with a known key need no query.
 //!
 //! A key is found by the SHA-256 of its secret in a hash map. That comparison is not constant in
-//! time and need not be: what time can tell is how far a *digest* agrees, and whoever cannot invert
-//! SHA-256 cannot choose a secret by its digest.
+//! time and need not be: timing reveals how far a *digest* agrees, and without inverting SHA-256
+//! that does not help to find a secret.
 //!
-//! A key revoked or replaced on this node is forgotten at once; one revoked elsewhere works here
-//! for [`KEY_FRESH`] at most.
+//! A key revoked or replaced on this node is dropped at once; one revoked on another node works
+//! here for [`KEY_FRESH`] at most.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -22,16 +21,14 @@ use forgerun_engine::Engine;
 use super::limiter::{Account, Limiter};
 use crate::limits::{KEY_FRESH, KEY_USED_EVERY, KEYS_CACHED_MAX};
 
-/// Keys by the digest of their secret.
 #[derive(Default)]
 pub struct ApiKeyCache {
     keys: RwLock<HashMap<[u8; 32], Arc<CachedKey>>>,
-    /// Grows whenever keys are forgotten: what was read from the store before is then not
-    /// remembered.
+    /// Incremented whenever keys are dropped: keys read from the store before are then not cached.
     epoch: AtomicU64,
 }
 
-/// A key as the store has it, and what goes with it.
+/// A stored key with cached state.
 pub(crate) struct CachedKey {
     pub(crate) key: ApiKey,
     pub(crate) account: Arc<Account>,
@@ -40,7 +37,7 @@ pub(crate) struct CachedKey {
 }
 
 impl ApiKeyCache {
-    /// The key with this digest, good or not.
+    /// The key with this digest, valid or not.
     pub(crate) async fn find(
         &self,
         digest: [u8; 32],
@@ -56,13 +53,13 @@ impl ApiKeyCache {
         }
         let loaded = self.load(digest, engine, limiter, now).await;
         if loaded.is_err() {
-            // The next one tries again.
+            // The next request tries again.
             known.checked_at.store(checked_at, Ordering::Relaxed);
         }
         loaded
     }
 
-    /// Forgets the keys of a client, because one of them has just changed.
+    /// Drops the keys of a client, because one of them has changed.
     pub(crate) fn forget(&self, client: ClientId) {
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         self.epoch.fetch_add(1, Ordering::Release);
@@ -86,7 +83,7 @@ impl ApiKeyCache {
         });
         let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);
         match &found {
-            // Unknown ones are not remembered: anybody can make up any number of them.
+            // Unknown ones are not cached: callers can make up any number of them.
             None => drop(keys.remove(&digest)),
             Some(known) if self.epoch.load(Ordering::Acquire) == epoch => {
                 if keys.len() >= KEYS_CACHED_MAX {
@@ -101,7 +98,7 @@ impl ApiKeyCache {
 }
 
 impl CachedKey {
-    /// Whether this caller is the one to ask the store; the others go on with what is known.
+    /// Whether this caller rechecks the store; the others use the cached key.
     fn claim_check(&self, checked_at: i64, now: Time) -> bool {
         let claimed = self.checked_at.compare_exchange(
             checked_at,
@@ -112,7 +109,7 @@ impl CachedKey {
         claimed.is_ok()
     }
 
-    /// Writes down that the key was used, now and then.
+    /// Records the use of the key, once in a while.
     pub(crate) fn used(&self, engine: &Engine, now: Time) {
         let used_at = self.used_at.load(Ordering::Relaxed);
         if now.as_micros() - used_at < KEY_USED_EVERY.as_micros() as i64 {
@@ -127,8 +124,8 @@ impl CachedKey {
     }
 }
 
-/// Whether what was checked then is believed. A moment still to come is from before the clock was
-/// set back, nobody knows how long ago.
+/// Whether a check at that moment is still fresh. A moment in the future is from before the clock
+/// was set back, of unknown age.
 fn is_fresh(checked_at: i64, now: Time) -> bool {
     (0..KEY_FRESH.as_micros() as i64).contains(&(now.as_micros() - checked_at))
 }

@@ -1,4 +1,4 @@
-//! API keys: making them, and forgetting what this node remembers of them when they change.
+//! API keys: creating them, and dropping cached ones on changes.
 
 use std::time::Duration;
 
@@ -13,21 +13,19 @@ use forgerun_problem::Digest;
 use super::refusal::ApiError;
 use crate::app::App;
 
-/// What every secret begins with, so that one that leaked is recognised.
+/// Prefix of every secret, so that leaked ones are recognised.
 const SECRET_START: &str = "frk_";
 
 /// Characters of a secret that stay visible.
 const PREFIX_CHARS: usize = 12;
 
-/// A key as the rules answered it.
 pub(crate) struct ChangedKey {
     pub(crate) key: ApiKey,
-    /// It was made by the command; otherwise it was there before.
+    /// Whether the command created it.
     pub(crate) created: bool,
 }
 
-/// Runs a command about keys; what this node remembers of them is forgotten before anybody hears of
-/// it.
+/// Runs a command about keys; the cached keys are dropped before the answer.
 pub(crate) async fn changed(app: &App, command: KeyCommand) -> Result<Option<ChangedKey>, ApiError> {
     let client = command.client();
     let answer = app.engine.run(Command::Key(command)).await;
@@ -38,7 +36,7 @@ pub(crate) async fn changed(app: &App, command: KeyCommand) -> Result<Option<Cha
     }
 }
 
-/// A key that is not known to anybody yet, and its secret.
+/// A new key and its secret.
 pub(crate) fn fresh(app: &App, client: ClientId) -> (ApiKey, String) {
     let mut random = [0; 32];
     random[..16].copy_from_slice(&app.clock.random().to_be_bytes());

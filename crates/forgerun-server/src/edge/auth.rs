@@ -1,4 +1,4 @@
-//! Who asks: nobody, the operator, or a client with a good key.
+//! Authentication: anonymous callers, the operator, or a client with a valid key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,39 +21,36 @@ use crate::app::App;
 use crate::config::Registration;
 use crate::limits::WRONG_TOKEN_DELAY;
 
-/// A client, and what it has asked of late.
+/// An authenticated client, and its counters.
 #[derive(Clone)]
 pub struct Caller {
     pub client: ClientId,
     pub(crate) account: Arc<Account>,
-    /// The digest of its key; `None` for the client of open mode, who needs none.
+    /// Digest of its key; `None` for the client of open mode.
     pub(crate) key: Option<[u8; 32]>,
     pub(crate) expires_at: Option<Time>,
-    /// The session by which the operator asks, if it is one.
+    /// The operator's session, if any.
     pub(crate) session: Option<OperatorSession>,
 }
 
 impl Caller {
-    /// How long its key is good at most, if it has an end.
+    /// Remaining validity of its key, if it expires.
     pub(crate) fn good_for(&self, now: Time) -> Option<Duration> {
         self.expires_at.map(|at| at.since(now))
     }
 }
 
 pub enum Who {
-    /// The request has no credentials.
+    /// Without credentials.
     Nobody,
-    /// The operator, by the admin token.
     Operator,
-    /// A client, by a good key.
     Client(Caller),
 }
 
-/// What a request brings to prove who asks.
 enum Credentials<'a> {
     None,
-    /// Blank, of another scheme, not text, or more than one: whoever passes it on may believe
-    /// another than we do.
+    /// Blank, of another scheme, not text, or more than one: a proxy may choose another one than we
+    /// do.
     Unreadable,
     Bearer(&'a str),
 }
@@ -74,24 +71,24 @@ fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     }
 }
 
-/// Finds out who asks. Bad credentials are refused, whatever the request wants: who shows a key
-/// means to be known.
+/// Authenticates a request. Bad credentials are always refused: a client that sends a key expects
+/// to be identified.
 pub async fn identify(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     identify_as(app, exchange, Asked::Anything).await
 }
 
-/// The same for a request to renew a key, which one that has expired may make for a while (C-114).
-/// The rules look again.
+/// The same for a request to renew a key, which a recently expired key may make (C-114). The rules
+/// check again.
 pub async fn identify_to_renew(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     identify_as(app, exchange, Asked::Renewal).await
 }
 
-/// The same where only the operator is welcome: wrong tokens are counted there.
+/// The same for routes of the operator: wrong tokens are counted there.
 pub async fn identify_operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     identify_as(app, exchange, Asked::OperatorOnly).await
 }
 
-/// What credentials are shown for.
+/// The purpose of the credentials.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Anything,
@@ -115,7 +112,7 @@ async fn identify_as(app: &App, exchange: &mut Exchange, asked: Asked) -> Result
     let known = app.api_keys.find(digest, &app.engine, &app.limiter, now).await?;
     let Some(known) = known else { return Err(unknown(app, exchange, asked).await) };
     let key = &known.key;
-    // Known by now, good or not: the log shall say whose key it was.
+    // Known by now, valid or not: the log names the client.
     let caller = Caller {
         client: key.client,
         account: known.account.clone(),
@@ -135,7 +132,7 @@ async fn identify_as(app: &App, exchange: &mut Exchange, asked: Asked) -> Result
     Ok(Who::Client(caller))
 }
 
-/// Whether a token that somebody typed in is the operator's. Wrong ones are counted with those in
+/// Whether a token from the login form is the operator's. Wrong ones are counted with those in
 /// headers.
 pub(crate) async fn check_token(app: &App, exchange: &Exchange, token: &str) -> Result<(), ApiError> {
     let digest = Digest::of(token.as_bytes()).0;
@@ -145,8 +142,8 @@ pub(crate) async fn check_token(app: &App, exchange: &Exchange, token: &str) -> 
     Err(unknown(app, exchange, Asked::OperatorOnly).await)
 }
 
-/// The answer to unknown credentials. If there is an operator's token, they may be an attempt at
-/// it, and the answer comes late after too many (C-125).
+/// The answer to unknown credentials. If there is an operator's token, they may be an attempt to
+/// guess it, and the answer is delayed after too many (C-125).
 async fn unknown(app: &App, exchange: &Exchange, asked: Asked) -> ApiError {
     if !knows_operator(app) {
         return unauthenticated("The API key is not known.");
@@ -165,7 +162,7 @@ async fn unknown(app: &App, exchange: &Exchange, asked: Asked) -> ApiError {
     unauthenticated(detail)
 }
 
-/// The answer to a key whose time is over.
+/// The answer to an expired key.
 pub fn expired(can_renew: bool) -> ApiError {
     let detail = match can_renew {
         true => "The API key has expired; all it can still do is renew itself.",
@@ -174,12 +171,12 @@ pub fn expired(can_renew: bool) -> ApiError {
     ApiError::new(Kind::KeyExpired, detail)
 }
 
-/// Whether there is a token by which the operator would be known.
+/// Whether the operator has a token.
 pub fn knows_operator(app: &App) -> bool {
     app.admin_digest.is_some()
 }
 
-/// The client that asks; nobody and the operator are no clients.
+/// The client of a request; anonymous callers and the operator are refused.
 pub async fn client(app: &App, exchange: &mut Exchange) -> Result<Caller, ApiError> {
     match client_or_operator(app, exchange).await? {
         Who::Client(caller) => Ok(caller),
@@ -189,7 +186,7 @@ pub async fn client(app: &App, exchange: &mut Exchange) -> Result<Caller, ApiErr
     }
 }
 
-/// The client or the operator that asks; never nobody.
+/// The client or operator of a request; anonymous callers are refused.
 pub async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     let who = identify(app, exchange).await?;
     let Who::Nobody = who else { return Ok(who) };
@@ -203,8 +200,8 @@ pub async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Result<Wh
     Ok(Who::Client(caller))
 }
 
-/// The operator, who alone may ask. On a server that is open to its own machine and has no token,
-/// whoever asks from there is one.
+/// Requires the operator. If the server is open to local callers and has no token, any local caller
+/// is the operator.
 pub async fn operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match identify_operator(app, exchange).await? {
         Who::Operator => Ok(Who::Operator),
@@ -222,15 +219,16 @@ pub async fn operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiErro
     }
 }
 
-/// The operator as a caller, for what is counted and logged by caller: as the client of the
-/// operator's own jobs, which has no keys.
+/// The operator as a caller, for counters and logs: as the internal client of the operator's jobs,
+/// which has no keys.
 pub fn as_caller(app: &App, exchange: &Exchange) -> Caller {
     let account = app.limiter.address(exchange.address, exchange.began);
     let session = app.sessions.of(&exchange.headers, exchange.began);
     Caller { client: forgerun_core::redrive::CLIENT, account, key: None, expires_at: None, session }
 }
 
-/// Whether a session is over or was logged out, perhaps at another node or before this one started.
+/// Whether a session has expired or was logged out, perhaps on another node or before this one
+/// started.
 pub(crate) async fn has_ended(app: &App, session: OperatorSession, now: Time) -> Result<bool, ApiError> {
     if !app.sessions.is_open(session, now) {
         return Ok(true);
@@ -242,8 +240,8 @@ pub(crate) async fn has_ended(app: &App, session: OperatorSession, now: Time) ->
     Ok(ended.is_some())
 }
 
-/// Whether the key or the session that a caller came with is still good. Trouble with the store is
-/// no reason to doubt it.
+/// Whether the key or session of a caller is still valid. An error of the store does not invalidate
+/// it.
 pub(crate) async fn is_good(app: &App, caller: &Caller) -> bool {
     let now = app.clock.now();
     if let Some(session) = caller.session {
@@ -256,15 +254,15 @@ pub(crate) async fn is_good(app: &App, caller: &Caller) -> bool {
     }
 }
 
-/// Counts a request of a client against its limits, and remembers its standing for the answer.
+/// Counts a request of a client against its limits, and stores its rate status for the answer.
 pub fn count(app: &App, exchange: &mut Exchange, caller: &Caller) -> Result<(), ApiError> {
     let (rate_status, verdict) = app.limiter.request(&caller.account, exchange.began);
     exchange.rate_status = rate_status;
     verdict
 }
 
-/// Whether clients and their first keys are made for anybody who asks like this; otherwise why not,
-/// if it is the way it asks.
+/// Whether the request may register without credentials; if only its origin prevents that, returns
+/// the reason.
 pub fn registers_anybody(app: &App, exchange: &Exchange) -> Result<bool, String> {
     match app.config.auth.registration {
         Registration::Open => Ok(true),
@@ -273,12 +271,12 @@ pub fn registers_anybody(app: &App, exchange: &Exchange) -> Result<bool, String>
     }
 }
 
-/// The answer to somebody who came without a key.
+/// The answer to a request without a key.
 pub fn no_key() -> ApiError {
     unauthenticated("The request has no API key; send `Authorization: Bearer <api_key>`.")
 }
 
-/// The answer to somebody who would need no key if he asked from this machine.
+/// The answer to a request that would need no key from this machine.
 pub fn key_needed(why: &str) -> ApiError {
     unauthenticated(&format!(
         "The request needs an API key (send `Authorization: Bearer <api_key>`), because {why}."
@@ -295,7 +293,7 @@ pub fn count_worker_call(app: &App, exchange: &mut Exchange, caller: &Caller) ->
     verdict
 }
 
-/// The answer to somebody who is nobody.
+/// The answer to an unauthenticated request.
 pub fn unauthenticated(detail: &str) -> ApiError {
     ApiError::new(Kind::Unauthenticated, detail)
 }

@@ -1,5 +1,4 @@
-//! The body of a request: its type, its size, then its bytes. Nothing larger than allowed is ever
-//! held.
+//! Request bodies: type, size, bytes. Never buffers more than allowed.
 
 use std::pin::pin;
 
@@ -23,7 +22,7 @@ use crate::limits::{
     BODY_PACE_PER_S, BODY_STALL, INCOMING_FREE_BYTES, STRANGER_BODY_BYTES_MAX, STRANGER_BODY_TIMEOUT,
 };
 
-/// How large the body of a caller may be, where a known one may send `bytes_max`.
+/// Size limit by caller; `bytes_max` is that of authenticated ones.
 pub(crate) fn bytes_max_of(who: &Who, bytes_max: usize) -> usize {
     match who {
         Who::Nobody => bytes_max.min(STRANGER_BODY_BYTES_MAX),
@@ -31,8 +30,8 @@ pub(crate) fn bytes_max_of(who: &Who, bytes_max: usize) -> usize {
     }
 }
 
-/// The bytes of a body of one of these types; none at all is fine and needs no type (C-49). They
-/// are charged to `reservation`.
+/// The bytes of a body of one of these types; an empty one needs no type (C-49). They are charged
+/// to `reservation`.
 pub(crate) async fn read(
     headers: &HeaderMap,
     body: Body,
@@ -44,7 +43,7 @@ pub(crate) async fn read(
         return Ok(Bytes::new());
     }
     let typed = is_one_of(headers, media_types);
-    // Without a type one has to look whether there is anything at all.
+    // Without a type, an empty body is fine.
     if !typed && headers.contains_key(CONTENT_TYPE) {
         return Err(wrong_type(media_types));
     }
@@ -61,9 +60,8 @@ pub(crate) async fn read(
     if !typed && !bytes.is_empty() { Err(wrong_type(media_types)) } else { Ok(bytes) }
 }
 
-/// The bytes of a body, at most `bytes_max` of them. They are copied together as they come, so that
-/// a body in tiny pieces takes no more memory than one in large ones, and room is reserved before
-/// it is used.
+/// The bytes of a body, at most `bytes_max`. They are copied together as they come, so that tiny
+/// pieces take no more memory than large ones, and memory is reserved before it is used.
 pub(crate) async fn gather<B>(
     body: B,
     bytes_max: usize,
@@ -117,17 +115,17 @@ fn too_slow() -> ApiError {
     ApiError::new(Kind::OperationTimeout, detail)
 }
 
-/// A body that says nothing: empty, or a JSON object whose members do not matter.
+/// A body without content: empty, or a JSON object whose members are ignored.
 pub fn expect_object(bytes: &Bytes) -> Result<(), ApiError> {
     object(bytes).map(drop)
 }
 
-/// The one member that a body may have; `None` if it is absent or null. `what` says what it must
-/// be: "a string".
+/// The one member that a body may have; `None` if it is missing or null. `what` is the expected
+/// value: "a string".
 pub fn member<T: DeserializeOwned>(bytes: &Bytes, name: &str, what: &str) -> Result<Option<T>, ApiError> {
     let value = object(bytes)?.remove(name).filter(|value| !value.is_null());
     value.map(serde_json::from_value).transpose().map_err(|_| {
-        // What serde says names types of ours.
+        // serde's message would name internal types.
         let wrong = violation(name, &format!("must be {what}"), "type");
         refused(Kind::MalformedRequest, vec![wrong], &[name]).into()
     })
@@ -149,7 +147,6 @@ fn wrong_type(media_types: &[&str]) -> ApiError {
     ApiError::new(Kind::UnsupportedMediaType, detail)
 }
 
-/// The answer to a body of more bytes.
 pub(crate) fn too_large(bytes_max: usize) -> ApiError {
     let detail = format!("The body is larger than {bytes_max} bytes.");
     RefusedRequest::new(Kind::BodyTooLarge, detail).fact("limit_bytes", bytes_max).into()

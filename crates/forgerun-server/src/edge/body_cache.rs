@@ -1,5 +1,4 @@
-//! Jobs as they were last written out: a job that has not changed since is not written out again
-//! for everyone who asks.
+//! A cache of serialised jobs: an unchanged job is not serialised again for each request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -8,10 +7,10 @@ use bytes::Bytes;
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Dialect, Job};
 
-/// Bodies kept, of about a kilobyte each. When there are more, it starts over.
+/// Cached bodies, of about a kilobyte each. When full, the cache is cleared.
 const BODIES_MAX: usize = 4096;
 
-/// Bodies of answers, by dialect and job.
+/// Bodies by dialect and job.
 #[derive(Default)]
 pub struct BodyCache(RwLock<HashMap<(Dialect, JobId), CachedBody>>);
 
@@ -22,7 +21,7 @@ struct CachedBody {
 }
 
 impl BodyCache {
-    /// What `write` makes of the job at its place in the queue. It must depend on nothing else.
+    /// The body by `write` of the job at its queue position. It must depend on nothing else.
     pub(crate) fn of(
         &self,
         dialect: Dialect,
@@ -30,7 +29,7 @@ impl BodyCache {
         place: Option<u64>,
         write: impl FnOnce() -> Vec<u8>,
     ) -> Bytes {
-        // A store that does not keep the job hands out another one next time.
+        // A store without a job cache returns another instance next time.
         if Arc::strong_count(job) == 1 {
             return write().into();
         }

@@ -1,12 +1,10 @@
-//! A budget of bytes that many requests hold at the same time, with a share for each client and
-//! each address.
+//! A memory budget shared by many requests, with a share for each client and address.
 //!
-//! There are two of them. [`ByteBudget::incoming`] covers what came in and is not yet judged:
-//! bodies of HTTP and messages of gRPC, from their first byte until their request is answered.
-//! [`ByteBudget::unread`] covers answers over gRPC that their clients do not read. A holder
-//! reserves before it buffers, and what it reserved is free again when its [`Reservation`] is
-//! dropped. Callers that are not known have a small part of their own, so that strangers can never
-//! take the room of clients.
+//! There are two of them. [`ByteBudget::incoming`] covers unanswered requests: HTTP bodies and gRPC
+//! messages, from their first byte until their answer. [`ByteBudget::unread`] covers gRPC answers
+//! that clients do not read. A holder reserves before it buffers, and dropping its [`Reservation`]
+//! frees the memory. Anonymous callers have a small part of their own, so that they can never take
+//! the share of clients.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -24,22 +22,22 @@ use crate::limits::{
     INCOMING_RETRY_AFTER_S, OJS_BATCH_BYTES_MAX, STRANGER_BYTES_MAX, STRANGERS_BYTES_MAX, UNREAD_BYTES_MAX,
 };
 
-/// Bytes that are held at the same time, and by whom.
+/// Reserved bytes by holder.
 pub struct ByteBudget {
     bounds: BudgetBounds,
     held: Mutex<HeldBytes>,
 }
 
-/// How many bytes may be held.
+/// The bounds of a budget.
 #[derive(Clone, Copy, Debug)]
 struct BudgetBounds {
     total: usize,
     client: usize,
-    /// Of known callers from one address, whatever clients they are.
+    /// For authenticated callers from one address, of any client.
     address: usize,
     strangers: usize,
     stranger: usize,
-    /// What the bytes are, in the words of a refusal.
+    /// The subject of a refusal.
     what: &'static str,
 }
 
@@ -60,9 +58,9 @@ enum Share {
 /// The caller whose share is charged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ByteHolder {
-    /// A caller that is not authenticated.
+    /// An anonymous caller.
     Stranger(IpAddr),
-    /// A client, or the operator, who is none.
+    /// A client, or the operator (`None`).
     Known(Option<ClientId>, IpAddr),
 }
 
@@ -84,8 +82,8 @@ impl ByteHolder {
 }
 
 impl ByteBudget {
-    /// The budget of bytes that came in and are not yet judged. A body of the largest size always
-    /// fits in a client's share.
+    /// The budget of unanswered requests. A body of the largest size always fits into a client's
+    /// share.
     pub(crate) fn incoming(limits: &Limits) -> ByteBudget {
         let total = limits.max_incoming_bytes;
         let largest = limits.max_body_bytes.max(OJS_BATCH_BYTES_MAX);
@@ -99,7 +97,7 @@ impl ByteBudget {
         })
     }
 
-    /// The budget of answers over gRPC that wait for clients that do not read.
+    /// The budget of unread gRPC answers.
     pub(crate) fn unread() -> ByteBudget {
         ByteBudget::new(BudgetBounds {
             total: UNREAD_BYTES_MAX,
@@ -115,7 +113,7 @@ impl ByteBudget {
         ByteBudget { bounds, held: Mutex::default() }
     }
 
-    /// How many bytes are held now.
+    /// Bytes reserved now.
     pub fn n_bytes(&self) -> usize {
         self.lock().total
     }
@@ -177,12 +175,12 @@ impl ByteBudget {
     }
 
     fn lock(&self) -> MutexGuard<'_, HeldBytes> {
-        // The counts change together, so a panic elsewhere is no reason to stop.
+        // The counts change together, so a panic elsewhere is harmless.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Bytes that one holder has reserved.
+/// Bytes reserved by one holder.
 pub(crate) struct Reservation {
     budget: Arc<ByteBudget>,
     holder: ByteHolder,
@@ -190,7 +188,7 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
-    /// Whether it is of a caller that is not known.
+    /// Whether its holder is anonymous.
     pub(crate) fn is_of_stranger(&self) -> bool {
         matches!(self.holder, ByteHolder::Stranger(_))
     }

@@ -1,5 +1,4 @@
-//! The events of one job or execution, for every dialect: a page by default, a stream for whoever
-//! asks for one.
+//! The events of one job or execution, for every dialect: a page by default, a stream if requested.
 
 use std::sync::Arc;
 
@@ -17,7 +16,7 @@ use super::respond;
 use super::sse::{self, EventWording, StreamScope};
 use crate::app::App;
 
-/// Reads the query. A stream has no parameters.
+/// Parses the query. A stream has no parameters.
 pub(crate) fn query(exchange: &Exchange) -> Result<QueryString, ApiError> {
     match accept::wants_stream(&exchange.headers) {
         true => QueryString::of(&exchange.uri, &[]),
@@ -25,8 +24,8 @@ pub(crate) fn query(exchange: &Exchange) -> Result<QueryString, ApiError> {
     }
 }
 
-/// Shows the changes of state, oldest first; a stream goes on with what happens. The cursor of a
-/// page is the last event that was seen.
+/// Answers with the changes of state, oldest first; a stream continues with new events. The cursor
+/// of a page is the last event shown.
 pub(crate) async fn show(
     app: &App,
     exchange: &Exchange,

@@ -1,4 +1,4 @@
-//! One request, and what was learned of it on its way.
+//! One request, and what its processing finds out.
 
 use std::net::IpAddr;
 use std::sync::OnceLock;
@@ -30,53 +30,53 @@ use crate::webhooks::Target;
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(crate) const CORRELATION_ID: HeaderName = HeaderName::from_static("x-correlation-id");
 
-/// Bytes of a client's request id that are shown again.
+/// Bytes of a client's request id that are echoed.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// One request, and what was learned of it on its way.
+/// One request, and what its processing finds out.
 pub struct Exchange {
     pub method: Method,
     pub uri: Uri,
     pub headers: HeaderMap,
-    /// From where: who connected, or whom a trusted proxy names.
+    /// The peer's address, or the client's if a trusted proxy names it.
     pub address: IpAddr,
     version: Version,
     pub began: Time,
-    /// The id the server gave it, as a header.
+    /// The server's request id, as a header.
     pub id: HeaderValue,
-    /// The API that it belongs to; `None` for a page.
+    /// `None` for a page.
     pub(crate) api: Option<&'static dyn Api>,
-    /// Whose spelling its answer has.
+    /// Dialect of its answer.
     pub dialect: Dialect,
-    /// Where it goes, for metrics and traces: the pattern of its route.
+    /// The pattern of its route, for metrics and traces.
     pub route: &'static str,
-    /// What it wants done, for logs and traces, in one word; empty if that is nothing we know.
+    /// Its action in one word, for logs and traces; empty if unknown.
     pub action: &'static str,
-    /// Where the parameters of its path stand.
+    /// Positions of the path parameters.
     pub(crate) parameters: Parameters,
-    /// The job it is about, if its id is one.
+    /// The job id in the path, if it is valid.
     pub subject: Option<JobId>,
-    /// Who asks, once that is known.
+    /// The caller, once authenticated.
     pub caller: Option<Caller>,
-    /// What the client would like.
+    /// The client's preferences.
     pub prefer: Prefer,
-    /// Where the caller stands with its limit.
+    /// The caller's rate limit after this request.
     pub(crate) rate_status: Option<RateStatus>,
-    /// The trace-id of the caller, the best correlation there is.
+    /// Trace id of the caller, the best correlation id.
     trace_id: Option<CorrelationId>,
-    /// What the caller calls the request.
+    /// Correlation id of the caller.
     correlation_id: Option<CorrelationId>,
-    /// Whether it is counted among the calls of workers.
+    /// Whether it counts as a worker call.
     pub(crate) is_worker_call: bool,
-    /// What it turned out to be about.
+    /// The job or key it is about, once known.
     request_subject: OnceLock<RequestSubject>,
 }
 
 impl Exchange {
-    /// Takes in a request. The client's ids are sanitised, never refused: a tracing aid must not
+    /// Starts an exchange. The client's ids are sanitised, never refused: a tracing aid must not
     /// fail the call (C-30).
     pub(crate) fn begin(app: &App, parts: Parts, peer: IpAddr) -> Exchange {
         let Parts { method, uri, headers, version, .. } = parts;
@@ -106,29 +106,29 @@ impl Exchange {
         }
     }
 
-    /// The media types that answers of its API come in.
+    /// The media types of its API's answers.
     pub(crate) fn media_types(&self) -> &'static [&'static str] {
         self.api.map_or(&["application/json"][..], Api::media_types)
     }
 
-    /// A parameter of its path as it was sent, not decoded.
+    /// A path parameter as sent, not decoded.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.get(self.uri.path(), name)
     }
 
-    /// The id the server gave the request.
+    /// The server's request id.
     pub fn request_id(&self) -> &str {
         self.id.to_str().expect("a UUID is ASCII")
     }
 
-    /// The id of the request as OJS wants it shown: the client's own if it is well formed, or else
-    /// the server's (C-100).
+    /// The request id in OJS answers: the client's own if it is well formed, else the server's
+    /// (C-100).
     pub(crate) fn shown_request_id(&self) -> HeaderValue {
         let own = || format!("req_{}", self.request_id());
         self.given_request_id().unwrap_or_else(|| HeaderValue::try_from(own()).expect("a UUID is ASCII"))
     }
 
-    /// What the client calls the request, if that can be shown.
+    /// The client's request id, if it is well formed.
     fn given_request_id(&self) -> Option<HeaderValue> {
         let well_formed = |value: &&HeaderValue| {
             (1..=REQUEST_ID_BYTES_MAX).contains(&value.len())
@@ -137,30 +137,29 @@ impl Exchange {
         self.headers.get(REQUEST_ID).filter(well_formed).cloned()
     }
 
-    /// Notes what the request turned out to be about. The first word counts.
+    /// Sets the job or key of the request. The first call counts.
     pub(crate) fn set_subject(&self, subject: RequestSubject) {
         let _ = self.request_subject.set(subject);
     }
 
-    /// What the request turned out to be about, once that is known.
+    /// The job or key of the request, once known.
     pub(crate) fn request_subject(&self) -> Option<&RequestSubject> {
         self.request_subject.get()
     }
 
-    /// What the client supplied to find its request again: a trace-id first, then its own word,
-    /// then that of the body (ruling C-29).
+    /// Correlation id: the trace id, else the client's header, else the body's (ruling C-29).
     pub fn correlation(&self, of_body: Option<&str>) -> Option<CorrelationId> {
         let of_headers = self.trace_id.as_ref().or(self.correlation_id.as_ref()).cloned();
         of_headers.or_else(|| of_body.and_then(CorrelationId::sanitize))
     }
 
-    /// The language the client wants problems explained in. A submission leaves it to the job's
-    /// outcome (C-96): `Head { language: exchange.language().stored(), .. }`.
+    /// The client's language for problems. A submission stores it with the job for its outcome
+    /// (C-96): `Head { language: exchange.language().stored(), .. }`.
     pub fn language(&self) -> Language {
         language_of(&self.headers)
     }
 
-    /// The W3C trace context, if the request brought one that can be read.
+    /// The W3C trace context, if the request has a valid one.
     pub fn trace_context(&self) -> (Option<String>, Option<String>) {
         if self.trace_id.is_none() {
             return (None, None);
@@ -171,8 +170,7 @@ impl Exchange {
         (traceparent, tracestate.map(str::to_owned))
     }
 
-    /// Where the request stands in a trace: as its caller says, or in one of its own that begins
-    /// with its id.
+    /// The request's trace context: its caller's, or a new one that begins with the request id.
     pub(crate) fn traceparent(&self) -> String {
         if let Some(given) = self.trace_context().0 {
             return given;
@@ -181,13 +179,13 @@ impl Exchange {
         format!("00-{id}-{}-00", &id[16..])
     }
 
-    /// Writes the ids that every answer carries.
+    /// Writes the ids of every answer.
     pub(crate) fn write_ids(&self, headers: &mut HeaderMap) {
         let correlation = match self.correlation_id.as_ref().or(self.trace_id.as_ref()) {
             Some(id) => HeaderValue::from_str(id.as_str()).expect("a sanitised id is ASCII"),
             None => self.id.clone(),
         };
-        // Who looks whether we are alive wants to find its own id (C-100).
+        // Health checks look for their own id (C-100).
         let is_probe = matches!(self.uri.path(), "/health" | "/ready");
         let given = if is_probe { self.given_request_id() } else { None };
         headers.insert(REQUEST_ID, given.unwrap_or_else(|| self.id.clone()));
@@ -197,19 +195,19 @@ impl Exchange {
         }
     }
 
-    /// Refuses a request that does not say which host it means.
+    /// Refuses a request without a valid `Host`.
     pub(crate) fn check_host(&self) -> Result<(), ApiError> {
         local::check_host(self.version, &self.headers)
     }
 
-    /// Whether it comes from this machine and gets what is relaxed there; otherwise why not, in
-    /// words that follow "because".
+    /// Whether the request is local and gets relaxed rules; otherwise the reason, in words that
+    /// follow "because".
     pub fn check_local(&self, app: &App) -> Result<(), String> {
         let origin = RequestOrigin { version: self.version, uri: &self.uri, headers: &self.headers };
         local::check(&app.config.server, origin)
     }
 
-    /// The URL of a webhook as it is kept, if a webhook that this request asks for may lead there.
+    /// The normalised URL of a webhook, if this request may register it.
     pub fn webhook_url(&self, app: &App, url: &str) -> Result<String, ApiError> {
         let target = Target::parse_new(url, self.private_targets(app)).map_err(|objection| {
             let wrong = violation("url", &objection.to_string(), "format");
@@ -218,7 +216,7 @@ impl Exchange {
         Ok(target.as_str().to_owned())
     }
 
-    /// Whether the webhooks it asks for may lead to private addresses.
+    /// Whether its webhooks may call private addresses.
     pub fn private_targets(&self, app: &App) -> PrivateTargets {
         match app.config.webhooks.private_targets {
             PrivateTargets::Local if self.check_local(app).is_err() => PrivateTargets::Deny,
@@ -226,14 +224,13 @@ impl Exchange {
         }
     }
 
-    /// Whether it only looks.
+    /// Whether it only reads.
     pub fn is_read(&self) -> bool {
         self.method == Method::GET || self.method == Method::HEAD
     }
 }
 
-/// The language that a request wants problems and pages in; several lines of `Accept-Language`
-/// count as one.
+/// The preferred language; several lines of `Accept-Language` count as one.
 pub(crate) fn language_of(headers: &HeaderMap) -> Language {
     let mut lines = headers.get_all(ACCEPT_LANGUAGE).iter().filter_map(|line| line.to_str().ok());
     let Some(first) = lines.next() else { return Language::English };
@@ -241,7 +238,7 @@ pub(crate) fn language_of(headers: &HeaderMap) -> Language {
     Language::wanted(Some(&all))
 }
 
-/// A header may hold any bytes; those that are not ASCII are dropped like all that is not harmless.
+/// A header may contain any bytes; all but harmless ASCII is dropped.
 fn sanitized(value: &HeaderValue) -> Option<CorrelationId> {
     CorrelationId::sanitize(&String::from_utf8_lossy(value.as_bytes()))
 }

@@ -1,5 +1,5 @@
-//! A job that ended badly, in the forms that are the same in every dialect: its last word byte for
-//! byte, the same as XML, and a header field beside the dialect's own JSON (C-08).
+//! Failed jobs in the forms shared by all dialects: the stored failure object byte for byte, its
+//! XML, and a header field beside the dialect's own JSON (C-08).
 
 use axum::http::header::{CONTENT_LANGUAGE, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
@@ -22,9 +22,8 @@ use crate::limits::PROBLEM_FIELD_BYTES_MAX;
 const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 const PROBLEM: HeaderName = HeaderName::from_static("problem");
 
-/// The last word on the execution of `job` that is or was under way last, in this form; `None`
-/// where the dialect's JSON is wanted, or where there is no last word, as for a job of an older
-/// store.
+/// The failure object of the job's current or last execution, in this form; `None` for the
+/// dialect's JSON, and if there is none, as for a job of an older store.
 pub async fn last_word(app: &App, job: &Job, form: FailureFormat) -> Result<Option<Response>, ApiError> {
     if form == FailureFormat::Json {
         return Ok(None);
@@ -35,8 +34,8 @@ pub async fn last_word(app: &App, job: &Job, form: FailureFormat) -> Result<Opti
     show(found, form, retry_after_s).map(Some)
 }
 
-/// A stored last word as a problem. The header says the same as the object about when submitting
-/// the same work again is worth it (C-34).
+/// A stored failure object as a problem. The header agrees with the object about when to submit
+/// again (C-34).
 pub fn show(found: Outcome, form: FailureFormat, retry_after_s: Option<u64>) -> Result<Response, ApiError> {
     let language = outcome::language(&found.object.bytes).tag();
     let mut response = match form {
@@ -58,14 +57,13 @@ pub fn show(found: Outcome, form: FailureFormat, retry_after_s: Option<u64>) -> 
     Ok(response)
 }
 
-/// A stored last word, read.
+/// Parses a stored failure object.
 pub fn read(outcome: &Outcome) -> Result<Problem, ApiError> {
     let reading = Reader::new().json(&outcome.object.bytes);
     Ok(reading.map_err(|error| ApiError::internal(Kind::StorageError, error))?.problem)
 }
 
-/// Tells of a failure in a header field of an answer that succeeds in telling of it, if the
-/// operator likes that.
+/// Adds the `Problem` header to a 200 about a failed job, if configured.
 pub fn add_field(app: &App, response: &mut Response, problem: impl FnOnce() -> Problem) {
     if !app.config.problem.header_field {
         return;

@@ -1,5 +1,5 @@
-//! The one place where an answer becomes a response: what every response carries, and how a refusal
-//! is spelled.
+//! Turns results into responses: common headers, and the form of refusals. The only place that
+//! does.
 
 use std::error::Error as StdError;
 
@@ -26,7 +26,7 @@ use crate::app::App;
 use crate::limits::TROUBLE_AFTER_S;
 use crate::traces::RequestSubject;
 
-/// The response to a request, whatever became of it.
+/// The response to a request.
 pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, ApiError>) -> Response {
     let mut response = match answer.and_then(|response| app.unwritten.admit(response)) {
         Ok(response) => {
@@ -45,7 +45,7 @@ pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, Ap
     if let Some(api) = exchange.api {
         api.add_headers(app, exchange, headers);
     }
-    // What is said about jobs is private and changes (C-87).
+    // Answers about jobs are private and change (C-87).
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if let Some(rate_status) = &exchange.rate_status {
         let of_workers = app.worker_limiter.as_ref().filter(|_| exchange.is_worker_call);
@@ -55,7 +55,7 @@ pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, Ap
     response
 }
 
-/// Counts an answer, and tells of it.
+/// Counts and logs an answer.
 pub(crate) fn note_answer(app: &App, exchange: &Exchange, status: u16) {
     let now = app.clock.now();
     app.metrics.request(exchange.method.as_str(), exchange.route, status, now.since(exchange.began));
@@ -64,8 +64,7 @@ pub(crate) fn note_answer(app: &App, exchange: &Exchange, status: u16) {
     }
 }
 
-/// What a refused request is told where a protocol has its own way to say it: counted, worded and
-/// logged as anywhere else.
+/// A refusal for a protocol with a form of its own: counted, worded and logged like any other.
 #[cfg(feature = "grpc")]
 pub(crate) fn refused(app: &App, exchange: &Exchange, error: ApiError) -> RefusedRequest {
     if let Some(fault) = error.read_fault() {
@@ -79,7 +78,7 @@ pub(crate) fn refused(app: &App, exchange: &Exchange, error: ApiError) -> Refuse
     refused
 }
 
-/// Pages of the router say 404 and 405 without a word; ours have some.
+/// The router's 404 and 405 have no body; ours have one.
 fn spoken(app: &App, exchange: &Exchange, response: Response) -> Response {
     if response.headers().contains_key(CONTENT_TYPE) {
         return response;
@@ -98,7 +97,7 @@ fn spoken(app: &App, exchange: &Exchange, response: Response) -> Response {
     }
 }
 
-/// Counts an answer that a guesser would get; one that guesses too much gets another.
+/// Counts an answer that helps guessing; too many of them are replaced.
 fn counted(app: &App, exchange: &Exchange, error: ApiError) -> ApiError {
     let guess = match error.kind() {
         Kind::JobNotFound => exchange.subject.is_some() || exchange.caller.is_some(),
@@ -147,15 +146,15 @@ fn refuse(app: &App, exchange: &Exchange, error: ApiError) -> Response {
     response
 }
 
-/// A refusal as a problem, in the form that the request asks for.
+/// A refusal as a problem, in the requested form.
 pub(crate) fn problem(app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
-    // Whoever reads OJS reads it everywhere (C-12).
+    // A client that accepts OJS gets it everywhere (C-12).
     if accept::prefers(&exchange.headers, MEDIA_TYPE, MEDIA_TYPE_JSON) && exchange.dialect != Dialect::Ojs {
         return ojs_error(app, exchange, refused, status::http(refused.kind, exchange.dialect));
     }
     let instance = format!("urn:uuid:{}", exchange.request_id());
     let problem = refused.problem(exchange.dialect, &app.base, &instance);
-    // The code of the response is the problem's own.
+    // The status of the response is the problem's own.
     ProblemResponse::new(problem)
         .wanted(&Preferences::of(&exchange.headers))
         .in_language(refused.language.tag())
@@ -173,10 +172,10 @@ pub(crate) fn ojs_error(app: &App, exchange: &Exchange, refused: &RefusedRequest
     respond::with_type(status, media_type, respond::written(&ojs::error::body(refused, context)))
 }
 
-/// The refusal in the words for this request.
+/// The refusal as worded for this request.
 fn worded(app: &App, exchange: &Exchange, mut refused: RefusedRequest) -> RefusedRequest {
     if refused.kind == Kind::ForeignResource && app.config.auth.hide_foreign {
-        // As if it were not there: whatever the path names.
+        // As if it did not exist, whatever the path names.
         let hidden = match exchange.subject {
             Some(_) => Refusal::NotFound,
             None if exchange.parameter("webhook_id").is_some() => Refusal::WebhookNotFound,
@@ -190,8 +189,7 @@ fn worded(app: &App, exchange: &Exchange, mut refused: RefusedRequest) -> Refuse
     if let (Kind::RouteNotFound, Some(hint)) = (refused.kind, hint_at(exchange.uri.path())) {
         refused.detail = hint;
     }
-    // Every refusal for trouble of ours says when to come back, in the body too where submitting
-    // again is meant (C-34).
+    // Every server error has `Retry-After`, in the body too if submitting again is meant (C-34).
     let status = status::http(refused.kind, exchange.dialect);
     if matches!(status, 429 | 500..=599) && refused.retry_after_s.is_none() {
         refused.retry_after_s = Some(TROUBLE_AFTER_S);
@@ -203,9 +201,9 @@ fn worded(app: &App, exchange: &Exchange, mut refused: RefusedRequest) -> Refuse
     refused
 }
 
-/// Said once, here, with what the caller is not told. `error` is for trouble of ours, `warn` for
-/// what somebody may want to look at; being told to slow down is worth no line, or a flood would
-/// fill the disk too.
+/// Logs a refusal once, with details that the caller does not get. `error` for server errors,
+/// `warn` for what may need attention; rate limiting is not logged, or a flood would fill the disk
+/// too.
 fn log(
     app: &App,
     exchange: &Exchange,
@@ -235,8 +233,7 @@ fn log(
     match status {
         401 | 403 => {
             app.metrics.auth_failure();
-            // One line per minute, about the client where it is known and the address where it is
-            // not.
+            // One line per minute, with the client if known, else the address.
             let account = match &exchange.caller {
                 Some(caller) => caller.account.clone(),
                 None => app.limiter.address(exchange.address, exchange.began),
@@ -255,11 +252,11 @@ fn log(
 
 const ROOTS: [&str; 4] = ["/v1/", "/api/v1/", "/ojs/v1/", "/admin/v1/"];
 
-/// What most addresses go on with.
+/// The collections in most addresses.
 const COLLECTIONS: [&str; 9] =
     ["jobs", "clients", "webhooks", "workflows", "schedules", "events", "queues", "workers", "failures"];
 
-/// What was probably meant by an address where nothing is.
+/// The address that was probably meant.
 fn hint_at(path: &str) -> Option<String> {
     if path.len() > 1 && path.ends_with('/') {
         return Some("There is nothing at this address; try it without the slash at its end.".to_owned());
@@ -269,16 +266,15 @@ fn hint_at(path: &str) -> Option<String> {
     if let Some(meant) = nearest(first, COLLECTIONS.into_iter()).filter(|meant| *meant != first) {
         return Some(format!("There is nothing at this address; did you mean `{root}{meant}`?"));
     }
-    // Where operations of the configuration are.
+    // Where configured operations are.
     let (resource, action) = path.strip_prefix("/api/v1/")?.split_once('/')?;
     let is_operation = resource != "jobs" && !action.contains('/');
     let hint = "There is no such operation on this server; /openapi.json lists those there are.";
     is_operation.then(|| hint.to_owned())
 }
 
-/// One line per request that was done: `info` for what changes something, `debug` for what only
-/// looks and for heartbeats, which come every few seconds. Nothing is put together for a level that
-/// is not written.
+/// One line per successful request: `info` for changes, `debug` for reads and for heartbeats, which
+/// come every few seconds. Nothing is formatted for a disabled level.
 pub(crate) fn log_done(exchange: &Exchange, status: StatusCode) {
     if exchange.action.is_empty() {
         return;
@@ -305,7 +301,7 @@ fn subject(exchange: &Exchange) -> Option<JobId> {
     exchange.request_subject().and_then(RequestSubject::job_id).or(exchange.subject)
 }
 
-/// An empty word is no word.
+/// `None` if empty.
 fn word(word: &'static str) -> Option<&'static str> {
     (!word.is_empty()).then_some(word)
 }

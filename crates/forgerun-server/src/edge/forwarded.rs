@@ -1,11 +1,9 @@
-//! The address that a request really comes from, where the operator trusts a proxy to say so
-//! (`server.trusted_proxies`).
+//! The client's address behind trusted proxies (`server.trusted_proxies`).
 //!
-//! Proxies append to `Forwarded` and `X-Forwarded-For` the address they were called from, so the
-//! lists are read from their end: the first address that is no trusted proxy is the caller's. What
-//! stands before it the caller may have made up. A proxy usually writes one of the headers and lets
-//! others through as they came, so where several are sent they must agree; otherwise none is
-//! believed.
+//! Proxies append the address they were called from to `Forwarded` and `X-Forwarded-For`, so the
+//! lists are read from their end: the first address that is not a trusted proxy is the client.
+//! Earlier entries may be forged. A proxy usually writes one of the headers and passes the others
+//! unchanged, so if several are sent they must agree; otherwise none is used.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,7 +11,7 @@ use axum::http::HeaderMap;
 
 use crate::config::Network;
 
-/// The address that limits count against. `peer` is who connected.
+/// The address that limits count against. `peer` is the connected address.
 pub(crate) fn real_address(trusted: &[Network], peer: IpAddr, headers: &HeaderMap) -> IpAddr {
     let peer = peer.to_canonical();
     if !is_trusted(trusted, peer) {
@@ -33,7 +31,7 @@ pub(crate) fn real_address(trusted: &[Network], peer: IpAddr, headers: &HeaderMa
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Said {
-    /// It is not there, or names only trusted proxies.
+    /// Missing, or only trusted proxies.
     Nothing,
     Address(IpAddr),
     Unclear,
@@ -54,8 +52,7 @@ fn last_untrusted<'a>(trusted: &[Network], nodes: impl DoubleEndedIterator<Item 
     Said::Nothing
 }
 
-/// The elements of a list that may stand on several lines. Bytes that are no text make an element
-/// that cannot be read.
+/// The elements of a list over several lines. Bytes that are not text make an unreadable element.
 fn elements<'a>(headers: &'a HeaderMap, name: &'static str) -> impl DoubleEndedIterator<Item = &'a str> {
     let lines = headers.get_all(name).iter().map(|line| line.to_str().unwrap_or("?"));
     lines.flat_map(|line| line.split(',')).map(str::trim)

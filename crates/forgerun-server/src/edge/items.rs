@@ -1,4 +1,4 @@
-//! The items of a batch, a page at a time, whatever dialect asks.
+//! Pages of a batch's items, for all dialects.
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -18,8 +18,8 @@ use crate::app::App;
 /// The query parameters of a page.
 pub(crate) const PARAMETERS: [&str; 3] = ["limit", "cursor", "status"];
 
-/// A page of the items of one execution of `job`, in the order of the request. The cursor is the
-/// place to go on from.
+/// A page of the items of one execution, in the order of the request. The cursor is the next
+/// position.
 pub(crate) async fn page(
     app: &App,
     query: &QueryString,
@@ -58,17 +58,16 @@ pub(crate) async fn page(
     Ok(respond::json(StatusCode::OK, &view))
 }
 
-/// Every item of an execution: how it ended, or how its batch stands.
+/// Every item of an execution, with its end or the state of its batch.
 async fn views(app: &App, job: &Job, execution: ExecutionId) -> Result<(Vec<ItemView>, Tally), ApiError> {
     let store = app.engine.store();
     if let Some(ends) = store.items(execution).await? {
         return Ok((ends.iter().map(ItemView::ended).collect(), Tally::of(&ends)));
     }
-    // Nothing was said of its items: it is under way, or was ended by somebody else than its
-    // worker.
+    // No ends were reported: it is running, or was not ended by its worker.
     let status = match words::job_status(job) {
         status if execution == job.execution => status,
-        // Only what failed is retried.
+        // Only failed items are retried.
         _ => JobStatus::Failed,
     };
     let inputs = store.inputs(vec![job.id]).await?;

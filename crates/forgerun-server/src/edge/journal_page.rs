@@ -1,4 +1,4 @@
-//! A page of what happened, from the journal: to the jobs and webhooks of a client, or to all.
+//! Pages of the journal: events of a client's jobs and webhooks, or of all.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Slot;
@@ -20,7 +20,7 @@ use super::sse::{self, ResumePoint};
 use crate::app::App;
 use crate::limits::{PAGES_SCANNED_MAX, STREAM_ROWS_MAX};
 
-/// What happened to webhooks and to jobs that are still there, of a client or of all, oldest first.
+/// Events of webhooks and existing jobs, of a client or of all, oldest first.
 pub(crate) async fn show(
     app: &App,
     query: &QueryString,
@@ -51,14 +51,14 @@ pub(crate) async fn show(
                             Slot::Occupied(known) => known.into_mut(),
                             Slot::Vacant(unknown) => unknown.insert(store.job(*id).await?),
                         };
-                        // Events die with their job, though the journal has them for a while
-                        // (C-111).
+                        // Events are deleted with their job, though the journal keeps them for a
+                        // while (C-111).
                         let Some(job) = job.as_deref() else { continue };
                         EntryView::Job(EventView::new(*id, Some(job), event))
                     }
                     JournalSubject::Webhook(notice) => EntryView::Webhook(NoticeView::new(notice)),
                 };
-                // One more than is shown tells whether there are more.
+                // One more than is shown indicates whether there are more.
                 if found.len() == limit {
                     return Ok(page(found, Some(JournalCursor { row: row.seq, n_seen: n as u32 })));
                 }
@@ -67,7 +67,7 @@ pub(crate) async fn show(
             place = JournalCursor { row: row.seq + 1, n_seen: 0 };
         }
     }
-    // Not found enough, and not looked at everything: the client may go on from here.
+    // Page not full, but not everything was examined: the client may continue from here.
     Ok(page(found, Some(place)))
 }
 
@@ -76,7 +76,7 @@ fn page(events: Vec<EntryView>, next: Option<JournalCursor>) -> Response {
     respond::json(StatusCode::OK, &EventsView { events, next_cursor })
 }
 
-/// A place in the journal: so many entries of this row and all rows before it were seen.
+/// A position in the journal: all rows before this one and some entries of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct JournalCursor {
     row: i64,
@@ -84,8 +84,7 @@ struct JournalCursor {
 }
 
 impl JournalCursor {
-    /// The place that a cursor names. The id of an event is one too: whoever has read to the end
-    /// goes on after the last.
+    /// Parses a cursor. An event id is one too: after the last event a client continues from it.
     async fn read(
         app: &App,
         client: Option<ClientId>,

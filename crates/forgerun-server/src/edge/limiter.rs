@@ -1,6 +1,5 @@
-//! How much each caller has asked of late. Counted in memory: a request asks no store. Nodes on one
-//! store tell each other what they counted ([`crate::tallies`]), so a limit holds for all of them
-//! together.
+//! Rate limits by caller, counted in memory without queries. Nodes on one store exchange their
+//! counts ([`crate::tallies`]), so a limit holds for all of them together.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -25,7 +24,7 @@ use crate::limits::{
 
 /// Counts the requests of clients and addresses.
 pub struct Limiter {
-    /// What the requests of clients are to other nodes.
+    /// The kind of its requests in tallies.
     pub(super) requests: LimitKind,
     pub(super) rate: Option<RateLimit>,
     pub(super) quota: Option<u64>,
@@ -37,25 +36,25 @@ pub struct Limiter {
     pub(super) addresses: Accounts<IpAddr>,
 }
 
-/// What one caller has asked.
+/// The counters of one caller.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     /// Requests of a client, registrations of an address.
     pub(super) requests: Bucket,
     pub(super) quota: QuotaUse,
-    /// Answers 403 and 404: too many look like guessing ids.
+    /// Answers 403 and 404: too many suggest guessing of ids.
     pub(super) misses: Bucket,
-    /// Wrong tokens where only the operator's is good.
+    /// Wrong tokens on routes of the operator.
     pub(super) wrong_tokens: Bucket,
     /// Wrong credentials elsewhere.
     pub(super) wrong_keys: Bucket,
-    /// Answers to wrong credentials that wait.
+    /// Delayed answers to wrong credentials.
     late_answers: AtomicUsize,
-    /// Refused credentials that the log has not told of.
+    /// Refused credentials that are not logged yet.
     unlogged: Mutex<UnloggedFailures>,
 }
 
-/// Refused credentials of an address since the last line about it.
+/// Refused credentials of an address since its last log line.
 #[derive(Debug, Default)]
 struct UnloggedFailures {
     n: u64,
@@ -63,8 +62,8 @@ struct UnloggedFailures {
 }
 
 impl Account {
-    /// Counts refused credentials. `Some` once a minute, with how many there were since the last
-    /// time, this one included: then it is time for a line in the log.
+    /// Counts refused credentials. `Some` once a minute, with their number since the last time,
+    /// this one included: time for a log line.
     pub(crate) fn auth_failures_to_log(&self, now: Time) -> Option<u64> {
         let mut unlogged = self.unlogged.lock().unwrap_or_else(PoisonError::into_inner);
         unlogged.n += 1;
@@ -97,37 +96,37 @@ impl Limiter {
         }
     }
 
-    /// The limit on calls of workers, if there is one.
+    /// The limit on worker calls, if configured.
     pub fn of_workers(limits: &Limits) -> Option<Limiter> {
         let of_rate = |rate| Limiter::with_rate(limits, LimitKind::WorkerCalls, rate);
         limits.worker_rate_per_minute.map(of_rate)
     }
 
-    /// The limit on messages of a broker, if that is not the one of their client.
+    /// The limit on broker messages, if it differs from that of their client.
     pub fn of_bridge(limits: &Limits, per_minute: Option<u32>) -> Option<Limiter> {
         per_minute.map(|rate| Limiter::with_rate(limits, LimitKind::BridgeMessages, rate))
     }
 
-    /// A limit of so many per minute, without a quota; 0 for none.
+    /// A limit per minute, without a quota; 0 for none.
     fn with_rate(limits: &Limits, requests: LimitKind, per_minute: u32) -> Limiter {
         let rate = (per_minute > 0).then(|| RateLimit::per_minute(per_minute));
         Limiter { requests, rate, quota: None, ..Limiter::new(limits) }
     }
 
-    /// The account of a client. Whoever keeps it need not ask again.
+    /// The account of a client, which callers may keep.
     pub(crate) fn client(&self, client: ClientId, now: Time) -> Arc<Account> {
-        // A spent quota must not be forgotten; the bound then holds by forgetting all.
+        // A spent quota must not be forgotten; if all accounts are kept, the bound clears them.
         let keep_idle = self.quota.is_some();
         self.clients.get(client, |account| keep_idle || !account.is_idle(now))
     }
 
-    /// The account of an address, for callers that have no other name.
+    /// The account of an address, for anonymous callers.
     pub(crate) fn address(&self, address: IpAddr, now: Time) -> Arc<Account> {
         self.addresses.get(site_of(address), |account| !account.is_idle(now))
     }
 
-    /// Counts a request of a client. The standing is for the headers of the answer, whatever that
-    /// is.
+    /// Counts a request of a client. The rate status is for the headers of the answer, whatever
+    /// that is.
     pub(crate) fn request(&self, account: &Account, now: Time) -> (Option<RateStatus>, Result<(), ApiError>) {
         let rate_status = self.rate.as_ref().map(|pace| account.requests.take(pace, now));
         if let Some(too_early_s) = rate_status.and_then(|rate_status| rate_status.too_early_s) {
@@ -144,14 +143,14 @@ impl Limiter {
         (rate_status, Ok(()))
     }
 
-    /// Writes where a client stands.
+    /// Writes the rate limit headers.
     pub(crate) fn write(&self, rate_status: &RateStatus, headers: &mut HeaderMap) {
         if let Some(pace) = &self.rate {
             rate_status.write(pace, headers);
         }
     }
 
-    /// Counts a registration from an address: anybody may try, so somebody has to count (ruling
+    /// Counts a registration from an address: it needs no credentials, so it is limited (ruling
     /// C-93).
     pub(crate) fn registration(&self, address: IpAddr, now: Time) -> Result<(), ApiError> {
         let rate_status = self.address(address, now).requests.take(&self.registrations, now);
@@ -163,9 +162,9 @@ impl Limiter {
         }
     }
 
-    /// Counts a wrong token where only the operator's is good. `Some` if its answer has to wait
-    /// ([`WRONG_TOKEN_DELAY`]); refused if too many of its address wait already. The right token is
-    /// never counted (C-125).
+    /// Counts a wrong token on a route of the operator. `Some` if its answer is delayed
+    /// ([`WRONG_TOKEN_DELAY`]); refused if too many of its address are delayed already. The right
+    /// token is never counted (C-125).
     pub(crate) fn wrong_token(
         &self,
         account: &Arc<Account>,
@@ -174,7 +173,7 @@ impl Limiter {
         late(account, &account.wrong_tokens, &self.wrong_tokens, now)
     }
 
-    /// The same for wrong credentials elsewhere, of which more are answered at once.
+    /// The same for wrong credentials elsewhere, with more immediate answers.
     pub(crate) fn wrong_key(
         &self,
         account: &Arc<Account>,
@@ -183,8 +182,7 @@ impl Limiter {
         late(account, &account.wrong_keys, &self.wrong_keys, now)
     }
 
-    /// Counts an answer that a guesser would get; past the limit it gets another one instead
-    /// (ruling C-43).
+    /// Counts an answer that helps guessing; beyond the limit it is replaced (ruling C-43).
     pub(crate) fn miss(&self, account: &Account, now: Time) -> Result<(), ApiError> {
         match account.misses.take(&self.misses, now).too_early_s {
             Some(seconds) => {
@@ -196,7 +194,7 @@ impl Limiter {
     }
 }
 
-/// What counts as one address: of IPv6 a network of 2^64, since a caller that has one address there
+/// The unit of counting addresses: an IPv6 network of 2^64, since a caller with one address there
 /// has all of them.
 pub(crate) fn site_of(address: IpAddr) -> IpAddr {
     match address {
@@ -205,7 +203,7 @@ pub(crate) fn site_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// An answer to wrong credentials that waits; one of few per address.
+/// A delayed answer to wrong credentials; few per address.
 pub(crate) struct LateAnswer(Arc<Account>);
 
 impl Drop for LateAnswer {
@@ -232,14 +230,14 @@ fn late(
 
 const WRONG_TOKENS: &str = "Too many wrong tokens from this address.";
 
-/// The span that limits of requests count over, as refusals name it.
+/// The period of request limits, as refusals name it.
 const MINUTE: &str = "60s";
 
 fn too_many(detail: &str, limit: &RateLimit, after_s: u64) -> ApiError {
     RefusedRequest::new(Kind::RateLimited, detail).limited(limit.limit().into(), MINUTE, after_s).into()
 }
 
-/// Accounts by name, a bounded number of them.
+/// A bounded map of accounts.
 pub(super) struct Accounts<K>(RwLock<HashMap<K, Arc<Account>>>);
 
 impl<K> Default for Accounts<K> {
@@ -256,9 +254,9 @@ impl<K: Copy> Accounts<K> {
 }
 
 impl<K: Eq + Hash> Accounts<K> {
-    /// The account of `name`. When there are too many, only those worth keeping stay, or none.
+    /// The account of `name`. When full, only those worth keeping stay, or none.
     fn get(&self, name: K, worth_keeping: impl Fn(&Account) -> bool) -> Arc<Account> {
-        // The maps hold no half-made state, so a panic elsewhere is no reason to stop counting.
+        // The maps have no half-made state, so a panic elsewhere is harmless.
         if let Some(account) = self.0.read().unwrap_or_else(PoisonError::into_inner).get(&name) {
             return account.clone();
         }

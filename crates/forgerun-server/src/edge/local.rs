@@ -1,8 +1,8 @@
-//! Whether a request comes from this machine and was meant for it (ruling C-115). What is relaxed
-//! on loopback is relaxed for such requests alone: a proxy on the same host, or a page in
-//! somebody's browser, connects from 127.0.0.1 too.
+//! Whether a request is local and was meant for this machine (ruling C-115). Relaxed rules on
+//! loopback apply to such requests only: a proxy on the same host, or a page in a browser, connects
+//! from 127.0.0.1 too.
 //!
-//! And the rule for `Host` that every request has to keep, local or not (RFC 9112, section 3.2).
+//! Also the rule for `Host` that every request must keep (RFC 9112, section 3.2).
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use forgerun_core::catalog::Kind;
 use super::refusal::ApiError;
 use crate::config::{Reach, Server};
 
-/// Refuses a request that does not say once, and readably, which host it means.
+/// Refuses a request without exactly one valid host.
 pub(crate) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), ApiError> {
     let refused = |detail: &str| Err(ApiError::new(Kind::MalformedRequest, detail));
     let mut hosts = headers.get_all(HOST).iter();
@@ -21,13 +21,13 @@ pub(crate) fn check_host(version: Version, headers: &HeaderMap) -> Result<(), Ap
         (None, _) if version < Version::HTTP_11 => Ok(()),
         (None, _) => refused("The request has no Host header."),
         (Some(_), Some(_)) => refused("The request has more than one Host header."),
-        // Empty is how a client says that its target has no host.
+        // Empty means that the target has no host.
         (Some(host), None) if host.is_empty() || text(host).and_then(host_of).is_some() => Ok(()),
         (Some(_), None) => refused("The Host header is not a host, or a host and a port."),
     }
 }
 
-/// What a request tells about where it comes from.
+/// What a request shows about its origin.
 #[derive(Clone, Copy)]
 pub(crate) struct RequestOrigin<'a> {
     pub(crate) version: Version,
@@ -35,8 +35,7 @@ pub(crate) struct RequestOrigin<'a> {
     pub(crate) headers: &'a HeaderMap,
 }
 
-/// Why a request does not count as one from this machine, in words that follow "because"; `Ok` if
-/// it does.
+/// Why a request does not count as local, in words that follow "because"; `Ok` if it does.
 pub(crate) fn check(server: &Server, origin: RequestOrigin<'_>) -> Result<(), String> {
     if server.reach() == Reach::Public {
         return Err("the server does not listen on loopback".to_owned());
@@ -47,7 +46,7 @@ pub(crate) fn check(server: &Server, origin: RequestOrigin<'_>) -> Result<(), St
     if let Some(name) = origin.headers.keys().find(|name| is_forwarding(name)) {
         return Err(format!("the request came by way of a proxy (it has the header {name})"));
     }
-    // Proxies that add no header commonly speak 1.0 to the server behind them.
+    // Proxies that add no header commonly use HTTP/1.0 to the server behind them.
     if origin.version < Version::HTTP_11 {
         return Err("the request is HTTP/1.0, as proxies send it".to_owned());
     }
@@ -95,7 +94,7 @@ fn host_of(authority: &str) -> Option<&str> {
         return (is_address && is_port(port)).then_some(address);
     }
     let (host, port) = authority.split_once(':').unwrap_or((authority, ""));
-    // As RFC 3986 has names; `@` and spaces are not among them.
+    // As in RFC 3986; `@` and spaces are not allowed.
     let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte);
     (!host.is_empty() && host.bytes().all(is_name_byte) && is_port(port)).then_some(host)
 }

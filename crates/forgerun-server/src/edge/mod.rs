@@ -1,5 +1,4 @@
-//! What happens to every request before and after its dialect: the same for all of them, in one
-//! light path.
+//! The processing of every request before and after its dialect.
 //!
 //! ```text
 //!   connection ──► service ──► Exchange (request id, correlation) ──► dialect ──► finish (headers, problem) ──► connection
@@ -11,9 +10,9 @@
 //!                                                                   └ 6 rules, engine          the dialect
 //! ```
 //!
-//! The order of the checks is the model's (§7): the first that fails answers, and nothing is
-//! written before the last. Every refusal is an [`ApiError`], turned into a response in one place,
-//! [`finish`], which knows the request.
+//! The order of the checks is the model's (§7): the first failing one answers, and nothing is
+//! written before the last. Every refusal is an [`ApiError`], turned into a response by [`finish`]
+//! only, which knows the request.
 
 pub mod accept;
 pub mod accepted;

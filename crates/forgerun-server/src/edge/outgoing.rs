@@ -1,9 +1,9 @@
-//! Bodies on their way out, and how much memory they hold until they are written.
+//! Memory of answers that are not written yet.
 //!
 //! A connection writes one answer after the other, and takes no more of a body than its buffer
-//! holds; what is in memory as one piece is taken whole. So a connection holds little more than one
-//! answer. All of them together are bounded here: while too much waits for readers that do not
-//! read, further large answers are refused. Small ones pass always, or nobody could be told why.
+//! holds; a piece in memory is taken whole. So a connection holds little more than one answer. The
+//! total is bounded here: while too much is unread, further large answers are refused. Small ones
+//! always pass, so that refusals can be sent.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use http_body::{Frame, SizeHint};
 use super::refusal::ApiError;
 use crate::limits::{TROUBLE_AFTER_S, UNWRITTEN_BYTES_MAX, UNWRITTEN_FREE_BYTES};
 
-/// Bytes of large answers that wait to be written, in all.
+/// Unwritten bytes of large answers.
 #[derive(Debug, Default)]
 pub struct Unwritten(AtomicUsize);
 
@@ -29,7 +29,7 @@ impl Unwritten {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// The answer, unless it is large and there is no room for it.
+    /// The answer, unless it is large and the bound is reached.
     pub(crate) fn admit(&self, response: Response) -> Result<Response, ApiError> {
         let is_large = response.body().size_hint().lower() > UNWRITTEN_FREE_BYTES as u64;
         if is_large && self.n_bytes() >= UNWRITTEN_BYTES_MAX {
@@ -41,7 +41,7 @@ impl Unwritten {
     }
 
     fn hold(self: &Arc<Self>, bytes: &Bytes) -> Option<UnwrittenBytes> {
-        // What others hold too, as a document that is the same for everybody, is there anyway.
+        // Shared memory, such as a public document, exists anyway.
         if bytes.len() <= UNWRITTEN_FREE_BYTES || !bytes.is_unique() {
             return None;
         }
@@ -50,7 +50,7 @@ impl Unwritten {
     }
 }
 
-/// A body that counts what is taken of it until that is written.
+/// A body that counts its pieces until they are written.
 pub struct Outgoing {
     body: Body,
     unwritten: Arc<Unwritten>,

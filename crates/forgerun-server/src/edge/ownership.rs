@@ -1,4 +1,4 @@
-//! Jobs belong to clients, and only their client sees them.
+//! Jobs are visible to their client only.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::auth::Caller;
 use super::refusal::ApiError;
 use crate::app::App;
 
-/// The job, if it is there and the caller's. An id that is none is an id of nothing (C-52).
+/// The job, if it is the caller's. A malformed id is an unknown one (C-52).
 pub async fn job(app: &App, caller: &Caller, id: Option<JobId>) -> Result<Arc<Job>, ApiError> {
     let id = id.ok_or_else(not_found)?;
     match app.engine.store().job(id).await? {
@@ -23,33 +23,32 @@ pub async fn job(app: &App, caller: &Caller, id: Option<JobId>) -> Result<Arc<Jo
     }
 }
 
-/// One execution, and the job that it is or was an execution of (C-14).
+/// An execution and its job (C-14).
 pub struct OwnedExecution {
-    /// The job as it stands.
     pub job: Arc<Job>,
     pub id: ExecutionId,
 }
 
 impl OwnedExecution {
-    /// Whether the job stands where this execution does: it is under way, or was the last.
+    /// Whether it is the current or last execution of the job.
     pub fn is_under_way(&self) -> bool {
         self.job.execution == self.id
     }
 
-    /// Its number, from 1, if a retry by hand came after it.
+    /// Its number, from 1, if it was retried manually.
     pub fn n_past(&self) -> Option<u32> {
         let place = self.job.executions_past.iter().position(|past| *past == self.id)?;
         Some(place as u32 + 1)
     }
 
-    /// The execution that came after it.
+    /// The next execution.
     pub fn retried_as(&self) -> Option<ExecutionId> {
         let place = self.job.executions_past.iter().position(|past| *past == self.id)?;
         Some(self.job.executions_past.get(place + 1).copied().unwrap_or(self.job.execution))
     }
 }
 
-/// The execution, if it is there and the caller's; one that was there is said to be gone (C-46).
+/// The execution, if it is the caller's; a deleted one is answered as gone (C-46).
 pub async fn execution(
     app: &App,
     caller: &Caller,
@@ -57,7 +56,7 @@ pub async fn execution(
 ) -> Result<OwnedExecution, ApiError> {
     let id = id.ok_or_else(not_found)?;
     let store = app.engine.store();
-    // The first execution of a job has its id, and nearly all that are asked for are first ones.
+    // The first execution of a job has its id, and nearly all requests are for first ones.
     let mut job = store.job(JobId::from_u128(id.as_u128())).await?;
     if job.is_none()
         && let Some(of) = store.job_of(id).await?
@@ -71,7 +70,6 @@ pub async fn execution(
     }
 }
 
-/// There is no such job.
 pub fn not_found() -> ApiError {
     forgerun_engine::Error::Refused(Refusal::NotFound).into()
 }
@@ -80,7 +78,7 @@ fn foreign() -> ApiError {
     forgerun_engine::Error::Refused(Refusal::Foreign).into()
 }
 
-/// What to say of an execution that is not there.
+/// The answer about a missing execution.
 async fn gone(app: &App, caller: &Caller, id: ExecutionId) -> Result<ApiError, ApiError> {
     let Some(stone) = app.engine.store().tombstone(id).await? else { return Ok(not_found()) };
     if stone.client != caller.client {

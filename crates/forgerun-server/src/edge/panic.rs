@@ -1,4 +1,4 @@
-//! A bug in a handler costs one request its answer, not the server its life.
+//! Catches panics of handlers, so that a bug fails one request only.
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,11 +8,9 @@ use std::task::Poll;
 #[derive(Debug)]
 pub(crate) struct Panicked;
 
-/// Does the work, and survives it. Pinned by the caller, so that it is not copied once more: it is
-/// some kilobytes.
+/// Runs `work`. Pinned by the caller, so that it is not copied again: it has some kilobytes.
 pub(crate) async fn caught<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Result<T, Panicked> {
-    // Whatever the work had in hand is dropped with it; what it shares with others has locks that
-    // know of poison.
+    // The state of the work is dropped; shared locks handle poison.
     poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
         Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
         Ok(Poll::Pending) => Poll::Pending,

@@ -1,7 +1,6 @@
-//! `If-Match`: a change is made only to the version that its sender has seen (RFC 9110 §13.1.1).
+//! `If-Match`: a change applies only to the version that the client has seen (RFC 9110 §13.1.1).
 //!
-//! Webhooks and results have an `ETag`. Nothing else has: whoever names a tag there means something
-//! that this server does not know, so nothing is changed.
+//! Webhooks and results have an `ETag`. On other resources the header is refused.
 
 use axum::http::HeaderMap;
 use axum::http::header::IF_MATCH;
@@ -9,8 +8,8 @@ use forgerun_core::catalog::Kind;
 
 use super::refusal::ApiError;
 
-/// The tags that a request wants matched; `None` if any version will do. As sent: strong ones in
-/// quotes, weak ones with their prefix, and they match nothing here, as they should.
+/// The tags in `If-Match`; `None` if any version will do. As sent: strong ones in quotes; weak ones
+/// match nothing, as they should.
 pub(crate) fn wanted(headers: &HeaderMap) -> Option<Vec<&str>> {
     let mut lines = headers.get_all(IF_MATCH).iter().peekable();
     lines.peek()?;
@@ -19,7 +18,7 @@ pub(crate) fn wanted(headers: &HeaderMap) -> Option<Vec<&str>> {
     if tags.contains(&"*") { None } else { Some(tags) }
 }
 
-/// Refuses a request that wants a tag matched other than `etag`, the present one.
+/// Refuses a request whose tags do not include `etag`.
 pub(crate) fn check(headers: &HeaderMap, etag: &str) -> Result<(), ApiError> {
     match wanted(headers) {
         Some(tags) if !tags.contains(&etag) => {
@@ -30,7 +29,7 @@ pub(crate) fn check(headers: &HeaderMap, etag: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Refuses a request that wants a tag matched where nothing has one.
+/// Refuses `If-Match` on a resource without a tag.
 pub(crate) fn check_untagged(headers: &HeaderMap) -> Result<(), ApiError> {
     match wanted(headers) {
         Some(_) => {

@@ -1,5 +1,5 @@
-//! `Prefer` (RFC 7240): `wait=N` and `respond-async`. A preference that is not understood is
-//! ignored, as the RFC asks.
+//! `Prefer` (RFC 7240): `wait=N` and `respond-async`. Unknown preferences are ignored, as the RFC
+//! requires.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use super::respond;
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 
-/// The header that says which preferences were honoured.
+/// The header with the applied preferences.
 pub const APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
-/// What a client would like.
+/// The client's preferences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prefer {
-    /// Hold the answer until the job has ended, but no longer than this.
+    /// Wait for the job's end, but no longer than this.
     pub wait: Option<Duration>,
-    /// Answer at once; what this server does anyway.
+    /// Answer at once, which is the default.
     pub respond_async: bool,
 }
 
 impl Prefer {
-    /// What the headers ask for; waits longer than `wait_max` are cut.
+    /// Parses the headers; longer waits are cut to `wait_max`.
     pub fn of(headers: &HeaderMap, wait_max: Duration) -> Prefer {
         let mut prefer = Prefer::default();
         let lines = headers.get_all(PREFER).iter().filter_map(|line| line.to_str().ok());
@@ -42,7 +42,7 @@ impl Prefer {
         prefer
     }
 
-    /// What to say about the preferences that were honoured.
+    /// The applied preferences.
     pub fn applied(self) -> Option<HeaderValue> {
         let wait = self.wait.map(|wait| format!("wait={}", wait.as_secs()));
         match (self.respond_async, wait) {
@@ -54,7 +54,7 @@ impl Prefer {
     }
 }
 
-/// A number of seconds that is not zero; one that no integer holds is a very long wait.
+/// A positive number of seconds; a very large one saturates.
 fn seconds(value: &str) -> Option<u64> {
     let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| value.parse().unwrap_or(u64::MAX)).filter(|seconds| *seconds > 0)

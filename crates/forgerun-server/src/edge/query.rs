@@ -1,6 +1,5 @@
-//! The query part of an address, read with the same care as a body: names that are not known and
-//! values that make no sense are refused, not ignored, since a filter that silently does nothing
-//! answers another question.
+//! Query parameters, parsed as strictly as bodies: unknown names and invalid values are refused,
+//! since an ignored filter would answer another question.
 
 use axum::http::Uri;
 use forgerun_core::catalog::Kind;
@@ -12,12 +11,12 @@ use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
 pub(crate) struct QueryString(Vec<(String, String)>);
 
 impl QueryString {
-    /// Reads the query, of which these names are known.
+    /// Parses the query; `known` are the accepted names.
     pub(crate) fn of(uri: &Uri, known: &[&str]) -> Result<QueryString, ApiError> {
         QueryString::read(uri.query().unwrap_or_default(), known)
     }
 
-    /// Reads a text in the form of a query, such as the body of a form.
+    /// Parses a text in the form of a query, such as the body of a form.
     pub(crate) fn read(text: &str, known: &[&str]) -> Result<QueryString, ApiError> {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         let decode = |pair: &str| {
@@ -58,19 +57,19 @@ impl QueryString {
         Ok(QueryString(parameters))
     }
 
-    /// The first value of a parameter; an empty one counts as absent.
+    /// The first value of a parameter; an empty one counts as missing.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         let given = self.0.iter().find(|(known, value)| known == name && !value.is_empty());
         given.map(|(_, value)| value.as_str())
     }
 
-    /// Every value of a parameter, given several times or with commas.
+    /// All values of a parameter, repeated or separated by commas.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let values = self.0.iter().filter(move |(known, _)| known == name);
         values.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|value| !value.is_empty())
     }
 
-    /// How many entries a page may have. `per_page` says it for lists that know this name.
+    /// The page size. Lists that know `per_page` accept that too.
     pub(crate) fn limit(&self) -> Result<usize, ApiError> {
         let given = ["limit", "per_page"].into_iter().find_map(|name| Some((name, self.get(name)?)));
         let Some((name, limit)) = given else { return Ok(PAGE_DEFAULT) };
@@ -82,7 +81,7 @@ impl QueryString {
         }
     }
 
-    /// A parameter that is `true` or `false`.
+    /// A boolean parameter.
     pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, ApiError> {
         match self.get(name) {
             None => Ok(None),
@@ -92,12 +91,12 @@ impl QueryString {
         }
     }
 
-    /// A parameter cannot be read.
+    /// A parameter is malformed.
     pub(crate) fn malformed(&self, name: &str, detail: &str) -> ApiError {
         refused(Kind::MalformedRequest, name, detail, "format")
     }
 
-    /// A parameter can be read, and names nothing there is.
+    /// A parameter is well formed, but invalid.
     pub(crate) fn invalid(&self, name: &str, detail: &str) -> ApiError {
         refused(Kind::InvalidArgs, name, detail, "enum")
     }
@@ -108,12 +107,12 @@ fn refused(kind: Kind, name: &str, detail: &str, constraint: &str) -> ApiError {
     refused.fact("field", name).fact("constraint", constraint).into()
 }
 
-/// What a stranger called something, harmless and short enough to repeat.
+/// A client's text, shortened and without harmful characters, to be repeated.
 fn plain(name: &str) -> String {
     name.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.')).take(64).collect()
 }
 
-/// The text behind `%XX` and `+`; `None` if it is none.
+/// Decodes `%XX` and `+`; `None` if it is malformed.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();

@@ -1,4 +1,4 @@
-//! The name of a queue, as paths and messages give it.
+//! Queue names in paths and messages.
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::job::{BadQueueName, Name};
@@ -6,7 +6,7 @@ use forgerun_wire::problem::RefusedRequest;
 
 use super::ApiError;
 
-/// The name of a queue, or why it is none.
+/// Parses a queue name.
 pub(crate) fn queue_name(text: &str) -> Result<Name, ApiError> {
     Name::queue(text).map_err(|why| {
         let kind = match why {

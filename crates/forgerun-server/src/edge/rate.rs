@@ -1,9 +1,8 @@
-//! So many requests per minute: a token bucket in one atomic number, by the generic cell rate
-//! algorithm.
+//! Requests per minute: a token bucket in one atomic number, by the generic cell rate algorithm.
 //!
 //! The number is the *theoretical arrival time*: when the bucket is full again. Taking a token
-//! moves it by one interval; it may not lie more than a window ahead. What other nodes gave away
-//! moves it too, and may move it further: that much is paid back first.
+//! moves it by one interval; it may not be more than a window ahead. Tokens taken on other nodes
+//! move it too, possibly further: that debt is paid back first.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -13,15 +12,15 @@ use forgerun_core::time::Time;
 
 const MINUTE_NS: i64 = 60_000_000_000;
 
-/// A number of requests per minute; that many may also come at once.
+/// Requests per minute; as many may come at once.
 #[derive(Clone, Debug)]
 pub(crate) struct RateLimit {
     per_minute: u32,
     interval_ns: i64,
-    /// All intervals of a minute together, and not a fraction more.
+    /// All intervals of a minute together, without rounding.
     window_ns: i64,
-    /// The rule in the words of the draft, the same in every answer. Copied into each: two threads
-    /// that count the users of one value take longer.
+    /// The policy header, the same in every answer. Copied into each: sharing a reference count
+    /// between threads is slower.
     policy: String,
 }
 
@@ -47,20 +46,20 @@ impl RateLimit {
 pub(crate) struct Bucket {
     full_at_ns: AtomicI64,
     spent: AtomicU64,
-    /// Of these, the ones that other nodes will be told of, or were.
+    /// Tokens that were not reported to other nodes yet.
     told: AtomicU64,
 }
 
-/// Where a caller stands after a request.
+/// The state of a limit after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RateStatus {
     pub(crate) limit: u32,
-    /// Requests left at this moment.
+    /// Requests left now.
     pub(crate) remaining: u32,
-    /// When all of them are there again, in seconds since the epoch.
+    /// When all of them are available again, in seconds since the epoch.
     pub(crate) reset_unix_s: i64,
     pub(crate) reset_in_s: i64,
-    /// The request came too early by so many seconds, rounded up.
+    /// Seconds until the next token, rounded up, if there was none.
     pub(crate) too_early_s: Option<u64>,
 }
 
@@ -92,23 +91,23 @@ impl Bucket {
         }
     }
 
-    /// Whether nobody would notice if the bucket were forgotten.
+    /// Whether dropping the bucket would have no effect.
     pub(crate) fn is_full(&self, now: Time) -> bool {
         self.full_at_ns.load(Ordering::Relaxed) <= now.as_micros().saturating_mul(1000)
     }
 
-    /// When all tokens are there again.
+    /// When all tokens are available again.
     pub(crate) fn full_at(&self) -> Time {
         Time::from_micros(self.full_at_ns.load(Ordering::Relaxed) / 1000)
     }
 
-    /// How many tokens were taken here since the last time that this was asked. One caller asks.
+    /// Tokens taken here since the last call. For a single caller.
     pub(crate) fn take_untold(&self) -> u64 {
         let spent = self.spent.load(Ordering::Relaxed);
         spent - self.told.swap(spent, Ordering::Relaxed)
     }
 
-    /// Other nodes gave so many tokens away. More than there are leaves a debt.
+    /// Tokens were taken on other nodes. More than available makes a debt.
     pub(crate) fn spent_elsewhere(&self, pace: &RateLimit, n: u64, now: Time) {
         let now_ns = now.as_micros().saturating_mul(1000);
         let n_ns = i64::try_from(n).unwrap_or(i64::MAX).saturating_mul(pace.interval_ns);
@@ -122,8 +121,8 @@ impl Bucket {
     }
 }
 
-/// Room for two numbers and some letters: most answers carry these headers, so they had better not
-/// grow.
+/// Room for two numbers and some letters: most answers have these headers, so they should not
+/// reallocate.
 const TEXT_BYTES: usize = 48;
 
 fn text(text: fmt::Arguments<'_>) -> HeaderValue {

@@ -1,4 +1,4 @@
-//! Why a request is not done, on its way to the one place that says so.
+//! Errors of requests, on their way to `finish`.
 
 use std::error::Error as StdError;
 
@@ -14,26 +14,23 @@ use forgerun_wire::words::forge_state;
 use super::respond::value;
 use crate::limits::TROUBLE_AFTER_S;
 
-/// Why a request is not done.
 #[derive(Debug)]
 pub struct ApiError(Box<ApiErrorParts>);
 
 #[derive(Debug)]
 struct ApiErrorParts {
     refused: RefusedRequest,
-    /// What the answer says beside its problem: the methods that would do, the size that there is.
+    /// An additional header of the answer: allowed methods, or the size of the content.
     header: Option<(HeaderName, HeaderValue)>,
-    /// What went wrong inside: for the log, never for the caller.
+    /// The internal cause: for the log, never for the caller.
     cause: Option<ErrorCause>,
-    /// How the store failed when it was read; a batch that it did not write is counted where that
-    /// is found.
+    /// Fault of a failed read; failed writes are counted elsewhere.
     read_fault: Option<Fault>,
 }
 
 type ErrorCause = Box<dyn StdError + Send + Sync>;
 
 impl ApiError {
-    /// A refusal of this kind.
     pub fn new(kind: Kind, detail: impl Into<String>) -> ApiError {
         RefusedRequest::new(kind, detail).into()
     }
@@ -45,7 +42,7 @@ impl ApiError {
         ApiError(Box::new(ApiErrorParts { refused, header, cause: None, read_fault: None }))
     }
 
-    /// The part that is asked for lies beyond the end of so many bytes.
+    /// The range begins beyond the end.
     pub fn beyond(size: u64) -> ApiError {
         let detail = format!("The result has {size} bytes, and the range begins beyond them.");
         let refused = RefusedRequest::new(Kind::RangeNotSatisfiable, detail).fact("size", size);
@@ -58,7 +55,7 @@ impl ApiError {
         RefusedRequest::new(Kind::RouteNotFound, "There is nothing at this address.").blank().into()
     }
 
-    /// Trouble of our own, with what is behind it.
+    /// An internal error with its cause.
     pub fn internal(kind: Kind, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> ApiError {
         let refused = RefusedRequest::new(kind, kind.entry().meaning);
         ApiError(Box::new(ApiErrorParts {
@@ -69,12 +66,11 @@ impl ApiError {
         }))
     }
 
-    /// What kind of refusal it is.
     pub fn kind(&self) -> Kind {
         self.0.refused.kind
     }
 
-    /// How the store failed when it was read, if that is the reason.
+    /// Fault of the failed read, if that is the reason.
     pub(crate) fn read_fault(&self) -> Option<Fault> {
         self.0.read_fault
     }
@@ -134,12 +130,12 @@ const fn of_fault(fault: Fault) -> Kind {
     }
 }
 
-/// What the rules say no to, in words for the caller.
+/// The wording of a core refusal.
 fn of_rules(refusal: &Refusal) -> RefusedRequest {
     let refused = |detail: &str| RefusedRequest::new(refusal.kind(), detail);
     match refusal {
         Refusal::NotFound => refused("There is no such job."),
-        // The same words for every job of others: no state, no times, no owner (C-43).
+        // The same for every job of others: no state, no times, no owner (C-43).
         Refusal::Foreign => refused("The job belongs to another client."),
         Refusal::ClientNotFound => refused("There is no such client."),
         Refusal::KeyNotFound => refused("The client has no such key."),
@@ -237,7 +233,7 @@ fn of_rules(refusal: &Refusal) -> RefusedRequest {
     }
 }
 
-/// Why something is no workflow. The readers of the dialects have said so before, with the place.
+/// Why a workflow is invalid. The dialects' readers report it earlier, with the position.
 const fn bad_workflow(why: BadWorkflow) -> &'static str {
     match why {
         BadWorkflow::Empty => "A workflow needs a step.",

@@ -1,4 +1,4 @@
-//! Answers that are no refusals.
+//! Successful answers.
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
@@ -6,21 +6,18 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
 
-/// Headers that most answers end up with; room for them at once saves growing the map thrice.
+/// Usual number of headers; avoids growing the map.
 const HEADERS_USUAL: usize = 16;
 
-/// Bytes that most answers stay below, a job in full included; room for them at once saves growing
-/// the body thrice.
+/// Usual maximum of a body, including a full job; avoids growing it.
 const BODY_BYTES_USUAL: usize = 1024;
 
-/// The type of a JSON body.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 pub fn json(status: StatusCode, view: &impl Serialize) -> Response {
     with_type(status, JSON, written(view))
 }
 
-/// The bytes of a JSON body.
 pub fn written(view: &impl Serialize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(BODY_BYTES_USUAL);
     serde_json::to_writer(&mut bytes, view).expect("our views have text keys and no numbers that JSON lacks");
@@ -36,7 +33,7 @@ pub fn with_type(status: StatusCode, media_type: HeaderValue, bytes: impl Into<B
     response
 }
 
-/// A text of our own making as a header value.
+/// Our own text as a header value.
 pub fn value(text: String) -> HeaderValue {
     HeaderValue::try_from(text).expect("addresses and numbers of ours are ASCII")
 }

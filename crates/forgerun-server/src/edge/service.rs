@@ -1,4 +1,4 @@
-//! Where requests come in: one [`ConnectionService`] per connection, one [`Exchange`] per request.
+//! The HTTP service: one [`ConnectionService`] per connection, one [`Exchange`] per request.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -25,26 +25,25 @@ use crate::app::App;
 use crate::config::Config;
 use crate::dialects;
 
-/// Opens a service for each connection.
 pub struct HttpService(Arc<ServiceContext>);
 
-/// The way in for one connection.
+/// The service of one connection.
 pub struct ConnectionService {
     context: Arc<ServiceContext>,
     address: IpAddr,
 }
 
-/// What is behind every service.
+/// Shared by all services.
 struct ServiceContext {
     app: Arc<App>,
-    /// The routes of each dialect.
+    /// The routes of each API.
     tables: Vec<Table>,
-    /// What is no dialect: health, metrics, pages.
+    /// Paths outside of the APIs: health, metrics, pages.
     pages: Router,
 }
 
 impl HttpService {
-    /// Doors to this server; `pages` answers what no dialect does.
+    /// `pages` answers paths outside of the APIs.
     pub fn new(app: Arc<App>, pages: Router) -> HttpService {
         let tables = dialects::ALL.iter().map(|api| Table::new(*api, &app.config)).collect();
         HttpService(Arc::new(ServiceContext { app, tables, pages }))
@@ -89,7 +88,7 @@ impl ServiceContext {
         finish(app, &exchange, answer)
     }
 
-    /// Shows a page that belongs to no dialect.
+    /// Answers a path outside of the APIs.
     async fn show(&self, request: Request<Body>, address: IpAddr) -> Response {
         let (parts, body) = request.into_parts();
         let mut exchange = Exchange::begin(&self.app, parts.clone(), address);
@@ -108,7 +107,7 @@ impl ServiceContext {
     }
 }
 
-/// Serves a request for no longer than its route allows, and survives it.
+/// Serves a request within its route's timeout, and catches panics.
 async fn serve(
     app: &App,
     exchange: &mut Exchange,
@@ -128,8 +127,7 @@ async fn serve(
     }
 }
 
-/// A request that only looks waits for nothing of ours: what keeps it is what the server depends
-/// on, the database.
+/// A read waits for the database only, so that is what timed out.
 pub(crate) fn timed_out(exchange: &Exchange) -> ApiError {
     if exchange.is_read() {
         return ApiError::new(Kind::DependencyTimeout, "The database took longer than the server waits.");

@@ -1,9 +1,8 @@
-//! Sessions of the operator in a browser. A session is what its cookie says, signed with a key that
-//! is made from the operator's token: every node knows it, and a new token ends all sessions. Only
-//! the end of one is stored, and kept until it would have ended anyway: no node believes its cookie
-//! any more.
+//! Operator sessions in a browser. The cookie holds the session, signed with a key derived from the
+//! operator's token: every node knows it, and a new token ends all sessions. Only a logout is
+//! stored, until the session would have expired: all nodes then refuse its cookie.
 //!
-//! Each form of a page carries a second signature, which only pages of the same session have.
+//! Each form carries a second signature, which only pages of the same session have.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,18 +16,16 @@ use forgerun_core::time::Time;
 
 use crate::limits::{SESSION_LASTS, SESSIONS_ENDED_MAX};
 
-/// What the cookie is called.
+/// Name of the cookie.
 pub(crate) const SESSION_COOKIE: &str = "forgerun_session";
 
-/// Makes sessions and knows them again.
+/// Creates and verifies sessions.
 pub struct Sessions {
     key: hmac::Key,
-    /// Those that are known to be logged out, with the moment they would have ended. Saves asking
-    /// the store.
+    /// Known logouts, with the expiry of their sessions. Saves queries.
     ended: Mutex<BTreeMap<u128, Time>>,
 }
 
-/// A session of the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OperatorSession {
     id: u128,
@@ -36,20 +33,18 @@ pub(crate) struct OperatorSession {
 }
 
 impl Sessions {
-    /// Sessions of whoever knows this secret: the digest of the operator's token, or where there is
-    /// none, chance.
+    /// `secret` is the digest of the operator's token, or random without a token.
     pub(crate) fn new(secret: &[u8]) -> Sessions {
         Sessions { key: hmac::Key::new(hmac::HMAC_SHA256, secret), ended: Mutex::default() }
     }
 
-    /// A new session with a random id, and the value of its cookie.
+    /// A new session with a random id; returns the value of its cookie.
     pub(crate) fn open(&self, id: u128, now: Time) -> String {
         let session = OperatorSession { id, until: now + SESSION_LASTS };
         format!("{}.{}", session.text(), self.signature("session", &session.text()))
     }
 
-    /// The session that a request belongs to, if its cookie is good and nobody here knows of its
-    /// end.
+    /// The session of a request, if its cookie is valid and no logout is known here.
     pub(crate) fn of(&self, headers: &HeaderMap, now: Time) -> Option<OperatorSession> {
         cookies(headers, SESSION_COOKIE).find_map(|cookie| self.read(cookie, now))
     }
@@ -64,27 +59,27 @@ impl Sessions {
         self.is_open(session, now).then_some(session)
     }
 
-    /// Whether a session goes on, as far as is known here.
+    /// Whether a session is open, as far as is known here.
     pub(crate) fn is_open(&self, session: OperatorSession, now: Time) -> bool {
         now < session.until && !self.lock().contains_key(&session.id)
     }
 
-    /// Ends a session before its time.
+    /// Ends a session.
     pub(crate) fn end(&self, session: OperatorSession, now: Time) {
         let mut ended = self.lock();
         ended.retain(|_, until| now < *until);
-        // Whoever logs out that often knows the token.
+        // A caller with that many logouts knows the token.
         if ended.len() < SESSIONS_ENDED_MAX {
             ended.insert(session.id, session.until);
         }
     }
 
-    /// What the forms of a session carry. Pages that need no session share one.
+    /// The CSRF token of a session's forms. Pages without a session share one.
     pub(crate) fn form_token(&self, session: Option<OperatorSession>) -> String {
         self.signature("form", &form_text(session))
     }
 
-    /// Whether a form is of this session.
+    /// Whether the CSRF token is of this session.
     pub(crate) fn is_form_token(&self, session: Option<OperatorSession>, token: &str) -> bool {
         self.is_signed("form", &form_text(session), token)
     }
@@ -100,18 +95,18 @@ impl Sessions {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<u128, Time>> {
-        // The map is never half changed, so a panic elsewhere is no reason to stop.
+        // The map is never half changed, so a panic elsewhere is harmless.
         self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl OperatorSession {
-    /// The key of the record that there is if it was logged out.
+    /// Key of the record of its logout.
     pub(crate) fn end_key(&self) -> String {
         EndedSession::key_of(self.id)
     }
 
-    /// That it was logged out.
+    /// The record of its logout.
     pub(crate) fn ended(&self) -> EndedSession {
         EndedSession { id: self.id, until: self.until }
     }
@@ -132,7 +127,7 @@ pub(crate) fn cookies<'a>(headers: &'a HeaderMap, name: &'a str) -> impl Iterato
     pairs.filter(move |(known, _)| *known == name).map(|(_, value)| value)
 }
 
-/// A cookie for pages of the dashboard alone, which no script can read.
+/// A cookie for the dashboard only, inaccessible to scripts.
 pub(crate) fn set_cookie(name: &str, value: &str, lasts: Duration, is_secure: bool) -> String {
     let secure = if is_secure { "; Secure" } else { "" };
     format!("{name}={value}; Path=/dashboard; Max-Age={}; HttpOnly; SameSite=Strict{secure}", lasts.as_secs())

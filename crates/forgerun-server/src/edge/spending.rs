@@ -1,4 +1,4 @@
-//! What a limiter tells other nodes, and hears from them.
+//! What a limiter reports to other nodes, and gets from them.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,28 +10,25 @@ use forgerun_core::time::Time;
 use super::limiter::{Account, Limiter};
 use super::rate::{Bucket, RateLimit};
 
-/// A limit that holds for all nodes together. The numbers are stored: one that is given up is not
-/// used again.
+/// A limit shared by all nodes. The numbers are stored and never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum LimitKind {
     Requests = 1,
-    /// Answers to a client that a guesser would get.
+    /// Answers to a client that help guessing.
     Misses = 2,
     Registrations = 3,
-    /// Answers to an address that a guesser would get.
+    /// Answers to an address that help guessing.
     AddressMisses = 4,
-    /// Wrong tokens of the operator from an address.
+    /// Wrong operator's tokens from an address.
     WrongTokens = 5,
-    /// Wrong keys from an address.
     WrongKeys = 6,
-    /// Calls of the workers of a client.
     WorkerCalls = 7,
     BridgeMessages = 8,
 }
 
 impl LimitKind {
-    /// The kind by its number; `None` for one that this version does not know.
+    /// `None` for a number that this version does not know.
     pub(crate) const fn from_u8(number: u8) -> Option<LimitKind> {
         match number {
             1 => Some(LimitKind::Requests),
@@ -47,37 +44,35 @@ impl LimitKind {
     }
 }
 
-/// A caller and a limit.
 pub(crate) type SpendingKey = (LimitKind, u128);
 
-/// What a caller spent of a limit.
+/// A caller's use of a limit on other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SpentElsewhere {
-    /// So much since the last time.
+    /// Newly used.
     More(u64),
-    /// So much that the limit is whole again at this moment: what is known of a caller by nodes
-    /// that were there before this one.
+    /// The limit is fully available again at this moment: what older nodes report about a caller.
     Until(Time),
 }
 
-/// What a client has spent of its quota.
+/// A client's use of its quota.
 #[derive(Debug, Default)]
 pub(crate) struct QuotaUse {
-    /// At all nodes, as the store last said.
+    /// On all nodes, as last read from the store.
     known: AtomicU64,
-    /// Here, and not yet added to that.
+    /// On this node, not added to the store yet.
     untold: AtomicU64,
 }
 
 impl QuotaUse {
-    /// Counts a request, if there is room for it.
+    /// Counts a request within the quota.
     pub(super) fn take(&self, quota: u64) -> bool {
         let known = self.known.load(Ordering::Relaxed);
         let one_more = |untold: u64| (known.saturating_add(untold) < quota).then_some(untold + 1);
         self.untold.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
-    /// The store has added so many to what it knew, which is now this.
+    /// The store has added `told`, and its total is now `known`.
     fn settle(&self, told: u64, known: u64) {
         self.untold.fetch_sub(told, Ordering::Relaxed);
         self.known.fetch_max(known, Ordering::Relaxed);
@@ -90,8 +85,7 @@ impl Limiter {
         self.quota.is_some()
     }
 
-    /// Shows what was spent here since the last time, caller by caller, and when the limit is whole
-    /// again.
+    /// Passes the use since the last call, by caller, and when the limit is fully available again.
     pub(crate) fn take_untold(&self, mut see: impl FnMut(SpendingKey, u64, Time)) {
         let mut show = |kind, caller, bucket: &Bucket| {
             let spent = bucket.take_untold();
@@ -112,7 +106,7 @@ impl Limiter {
         });
     }
 
-    /// Counts what a caller spent at other nodes, if the limit is one of this limiter.
+    /// Counts a caller's use on other nodes, if it is a limit of this limiter.
     pub(crate) fn add_remote(&self, (kind, caller): SpendingKey, spent: SpentElsewhere, now: Time) {
         let of_client = || self.client(ClientId::from_u128(caller), now);
         let of_address = || self.address(address(caller), now);
@@ -124,7 +118,7 @@ impl Limiter {
             (kind, Some(rate)) if kind == self.requests => {
                 count(&of_client(), |account| &account.requests, rate);
             }
-            // Only the limiter of requests looks at these.
+            // Handled by the limiter of requests only.
             _ if self.requests != LimitKind::Requests => {}
             (LimitKind::Misses, _) => count(&of_client(), |account| &account.misses, &self.misses),
             (LimitKind::Registrations, _) => {
@@ -141,8 +135,7 @@ impl Limiter {
         }
     }
 
-    /// What clients spent of their quotas and the store does not know yet: of at most so many,
-    /// those who spent most first.
+    /// Quota use that is not stored yet: of at most `max` clients, the largest first.
     pub(crate) fn quota_untold(&self, max: usize) -> Vec<QuotaCount> {
         let mut untold: Vec<(u64, QuotaCount)> = Vec::new();
         self.clients.visit(|client, account| {
@@ -156,7 +149,7 @@ impl Limiter {
         untold.into_iter().take(max).map(|(_, count)| count).collect()
     }
 
-    /// The store has added these, and clients have spent so much by now.
+    /// The store has added `told`, and the clients' totals are now `spent`.
     pub(crate) fn quota_told(&self, told: &[QuotaCount], spent: &[QuotaCount], now: Time) {
         for (told, spent) in told.iter().zip(spent) {
             self.client(told.client, now).quota.settle(told.n_requests, spent.n_requests);

@@ -1,4 +1,4 @@
-//! Holding an answer until the job it tells of has ended, as `Prefer: wait` asks.
+//! `Prefer: wait`: holds an answer until the job has ended.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use super::refusal::ApiError;
 use crate::app::App;
 use crate::config::Database;
 
-/// Waits for the end of a job that somebody looks at, and says whether it did: then the job has to
-/// be looked at anew. Refused where nobody would end the job (C-51).
+/// Waits for the end of a job; returns whether it ended, so that it must be loaded again. Refused
+/// if no worker would run the job (C-51).
 pub async fn wait_for_end(app: &App, job: &Job, prefer: Prefer) -> Result<bool, ApiError> {
     let Some(wait) = prefer.wait.filter(|_| !job.state.is_final()) else { return Ok(false) };
     if nobody_works(app, job) {
@@ -22,8 +22,8 @@ pub async fn wait_for_end(app: &App, job: &Job, prefer: Prefer) -> Result<bool, 
     Ok(true)
 }
 
-/// Waits until the job has ended, `span` is over, or the server stops. The caller looks at the job
-/// afterwards, since more may have happened to it. Safe to drop.
+/// Waits until the job has ended, `span` is over, or the server stops. The caller loads the job
+/// afterwards, since it may have changed further. Cancel-safe.
 pub async fn until_ended(app: &App, job: &Job, span: Duration) -> Result<(), Error> {
     if job.state.is_final() {
         return Ok(());
@@ -45,8 +45,7 @@ pub async fn until_ended(app: &App, job: &Job, span: Duration) -> Result<(), Err
     Ok(())
 }
 
-/// Whether the job is simulated and nobody here or elsewhere will do it: then waiting for it is
-/// pointless.
+/// Whether the job is simulated and no node runs a built-in worker, so that waiting is pointless.
 fn nobody_works(app: &App, job: &Job) -> bool {
     let alone = !matches!(app.config.server.database, Database::Postgres(_));
     app.config.workers.count == 0 && alone && job.head.is_simulated()

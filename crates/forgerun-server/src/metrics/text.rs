@@ -1,8 +1,8 @@
-//! The two texts that scrapers read: Prometheus 0.0.4, which everybody understands, and OpenMetrics
-//! for those who prefer it (ruling C-118).
+//! The two text formats of scrapes: Prometheus 0.0.4, which all scrapers accept, and OpenMetrics on
+//! request (ruling C-118).
 //!
-//! The encoder writes OpenMetrics. The older text differs in three things: a counter is described
-//! under the name of its sample, with `_total`; there are no units; and nothing marks the end.
+//! The encoder writes OpenMetrics. The older format differs in three ways: a counter is described
+//! with `_total`; there are no units; and there is no end mark.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -13,12 +13,12 @@ pub enum Format {
 }
 
 impl Format {
-    /// The media type of OpenMetrics, without parameters.
+    /// Media type of OpenMetrics, without parameters.
     pub const OPEN_METRICS: &str = "application/openmetrics-text";
-    /// The media type of the older text, without parameters.
+    /// Media type of the older format, without parameters.
     pub const PROMETHEUS: &str = "text/plain";
 
-    /// The media type in full.
+    /// The media type with parameters.
     pub const fn media_type(self) -> &'static str {
         match self {
             Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
@@ -27,7 +27,7 @@ impl Format {
     }
 }
 
-/// What OpenMetrics says, as Prometheus text 0.0.4.
+/// Converts OpenMetrics to Prometheus text 0.0.4.
 pub(super) fn prometheus(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len() + 1024);
     let mut lines = open_metrics.lines().peekable();
@@ -44,8 +44,8 @@ pub(super) fn prometheus(open_metrics: &str) -> String {
     text
 }
 
-/// A line that describes a counter: its keyword, the name of the counter, the rest. The type of a
-/// metric stands on its own line, or on the one after its help.
+/// A line that describes a counter: keyword, name, rest. The type of a metric is on the line
+/// itself, or on the one after its help.
 fn described<'a>(line: &'a str, next: Option<&str>) -> Option<(&'a str, &'a str, &'a str)> {
     let (keyword, line) = line.strip_prefix("# ")?.split_once(' ')?;
     let (name, rest) = line.split_once(' ')?;

@@ -1,11 +1,10 @@
-//! `GET /`: where somebody ends up who opens the address of a server. Browsers get a small page,
-//! others the same links as JSON.
+//! `GET /`: the root page. Browsers get HTML, others the same links as JSON.
 
 use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-/// What there is to see: a name for programs, the path, and what it is.
+/// The links: a name for programs, the path, and a description.
 const LINKS: [(&str, &str, &str); 7] = [
     ("dashboard", "/dashboard", "what goes on here, for the operator"),
     ("openapi", "/openapi.json", "the HTTP interface, as OpenAPI"),
@@ -16,7 +15,7 @@ const LINKS: [(&str, &str, &str); 7] = [
     ("metrics", "/metrics", "what the server counts, for Prometheus"),
 ];
 
-/// Where the guide is, in the source and in every package.
+/// Path of the guide, in the source and in every package.
 const GUIDE: &str = "docs/guide.md";
 
 pub(super) fn json(base: &str) -> String {
@@ -27,8 +26,7 @@ pub(super) fn json(base: &str) -> String {
         .to_string()
 }
 
-/// The page for people: no script, nothing from elsewhere. Its links are relative, so they hold
-/// behind a proxy too.
+/// The HTML page: no script, nothing external. Its links are relative, so they work behind a proxy.
 pub(super) fn html() -> String {
     let mut items = String::new();
     for (_, path, what) in LINKS {

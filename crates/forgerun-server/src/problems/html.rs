@@ -1,5 +1,5 @@
-//! The pages as HTML: landmarks and captions for readers that do not see, light or dark as the
-//! system has it, no script, and nothing that is loaded from elsewhere.
+//! The pages as HTML: accessible, light or dark as the system is, without scripts or external
+//! resources.
 
 use std::fmt::Write;
 
@@ -138,7 +138,7 @@ fn layout(title: &str, main: &str, path: &str, language: Language) -> String {
     )
 }
 
-/// What stands between backticks is code.
+/// Text between backticks is code.
 fn marked(text: &str) -> String {
     let mut html = String::new();
     for (place, part) in text.split('`').enumerate() {

@@ -1,8 +1,8 @@
-//! The words around what the catalog says, in each language.
+//! The labels of the pages, in each language.
 
 use forgerun_wire::language::Language;
 
-/// The words of one language. Backticks mark what is shown as code.
+/// The labels of one language. Backticks mark code.
 pub(super) struct Labels {
     pub(super) types: &'static str,
     pub(super) intro: &'static str,

@@ -1,11 +1,9 @@
-//! The pages that the `type` of a problem leads to: what it means, which status it has where,
-//! whether and how to try again, what to do, an example. As HTML for people (no script, light or
-//! dark as they like it), as JSON and as XML for programs, in every language that problems have.
+//! The pages of problem types: meaning, statuses, retry advice, remedy, example. As HTML, JSON and
+//! XML, in every language that problems have.
 //!
-//! - `about`: what there is to say about a type, taken from the catalog and from the code that
-//!   makes problems;
-//! - `html`, `xml`: how it is said; JSON is the description as it stands;
-//! - `labels`: the words around it.
+//! - `problem_type`: the content of a page, from the catalog and the code that makes problems;
+//! - `html`, `xml`: its formats; JSON is the content itself;
+//! - `labels`: the labels.
 
 mod html;
 mod labels;
@@ -31,13 +29,13 @@ use problem_type::ProblemType;
 /// All pages of a server.
 #[derive(Clone)]
 pub struct Pages {
-    /// The public address, without a trailing slash; empty when none is configured.
+    /// Public base URL, without a trailing slash; empty if not configured.
     base: String,
-    /// Made when the first page is asked for: most servers never show one.
+    /// Generated for the first request: most servers never show one.
     made: Arc<OnceLock<HashMap<PageKey, [Document; 3]>>>,
 }
 
-/// Which page, in which language; the index has no slug.
+/// Slug and language; the index has no slug.
 type PageKey = (Option<&'static str>, Language);
 
 pub const PATHS: [&str; 2] = ["/problems", "/problems/{slug}"];
@@ -55,7 +53,7 @@ async fn index(State(pages): State<Pages>, headers: HeaderMap) -> Response {
 async fn page(State(pages): State<Pages>, Path(slug): Path<String>, headers: HeaderMap) -> Response {
     match problem_type::slugs().into_iter().find(|known| *known == slug) {
         Some(slug) => pages.answer(Some(slug), &headers),
-        // Said like everything else that is not there, by the edge.
+        // The edge answers unknown pages.
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
@@ -101,8 +99,7 @@ enum PageFormat {
     Xml = 2,
 }
 
-/// The form with the highest quality; at equal quality HTML, which is what the type of a problem
-/// promises.
+/// The format with the highest quality; among equals HTML, which the type of a problem promises.
 fn preferred(accept: &str) -> PageFormat {
     let quality = |names: &[&str]| {
         let mut best = 0.0_f32;

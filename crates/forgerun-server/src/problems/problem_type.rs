@@ -1,4 +1,4 @@
-//! What there is to say about a problem type. Kinds that share a slug share a page.
+//! The content of a page. Kinds that share a slug share a page.
 
 use forgerun_core::catalog::{CatalogEntry, ErrorLevel, Kind};
 use forgerun_core::job::Dialect;
@@ -23,14 +23,14 @@ pub(super) struct ProblemType {
     pub(super) level: ErrorLevel,
     pub(super) status: Statuses,
     pub(super) retryable: bool,
-    /// Whether and how to try again, in words.
+    /// Retry advice as text.
     pub(super) retry: &'static str,
     pub(super) stage: Option<&'static str>,
     pub(super) codes: Vec<ProblemCode>,
     pub(super) extensions: Extensions,
     #[serde(serialize_with = "problem")]
     pub(super) example: Problem,
-    /// Where all of them are listed.
+    /// URL of the index.
     pub(super) index: String,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Statuses {
     pub(super) ojs: Vec<u16>,
 }
 
-/// One of the kinds behind a type.
+/// One of the kinds of a type.
 #[derive(Debug, Serialize)]
 pub(super) struct ProblemCode {
     pub(super) rfa_code: &'static str,
@@ -51,8 +51,7 @@ pub(super) struct ProblemCode {
     pub(super) doc_url: String,
 }
 
-/// The members that such a problem has beside the standard ones, with their types in JSON and in
-/// the `Problem` field.
+/// Further members of such a problem, with their types in JSON and in the `Problem` field.
 #[derive(Debug, Serialize)]
 pub(super) struct Extensions {
     pub(super) code: &'static str,
@@ -116,7 +115,7 @@ impl ProblemType {
     }
 }
 
-/// Whether such a refusal may be one of too early, which the same request gets over (C-113).
+/// Whether such a refusal may mean "too early", so that the same request succeeds later (C-113).
 const fn is_only_early(kind: Kind) -> bool {
     matches!(kind, Kind::ResultNotReady | Kind::ReportNotFound)
 }
@@ -155,7 +154,7 @@ fn statuses(kinds: &[Kind], dialect: Dialect) -> Vec<u16> {
     codes
 }
 
-/// A problem of this kind, by the code that makes all of them.
+/// A problem of this kind, made by the code that makes all of them.
 fn example_of(entry: &CatalogEntry, base: &str, language: Language) -> Problem {
     match entry.level {
         ErrorLevel::Job => {
@@ -180,7 +179,7 @@ fn level<S: Serializer>(level: &ErrorLevel, serializer: S) -> Result<S::Ok, S::E
     serializer.serialize_str(word(*level))
 }
 
-/// What a level is called in JSON and XML.
+/// The name of a level in JSON and XML.
 pub(super) const fn word(level: ErrorLevel) -> &'static str {
     match level {
         ErrorLevel::Request => "request",

@@ -1,5 +1,5 @@
-//! The pages as XML. The example is a problem in its own namespace, as `application/problem+xml`
-//! would carry it.
+//! The pages as XML. The example is a problem in its own namespace, as in
+//! `application/problem+xml`.
 
 use std::fmt::Write;
 
@@ -58,8 +58,7 @@ fn element(text: &mut String, name: &str, value: &str) {
     let _ = write!(text, "<{name}>{}</{name}>", escape(value));
 }
 
-/// The text where markup is expected. Only texts of our own come here, which have no control
-/// characters.
+/// Escapes markup. Only our own texts, which have no control characters.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -1,7 +1,7 @@
-//! The schemas of clients, remembered for a moment each, so that a submission asks no store.
+//! A cache of clients' schemas, so that submissions need no query.
 //!
-//! What is registered or deleted on this node counts at once; what another node does, after
-//! [`SCHEMAS_FRESH`] at most. What is remembered is bounded by its size, of each client and in all.
+//! Changes on this node take effect at once; those on other nodes after [`SCHEMAS_FRESH`] at most.
+//! The cache is bounded in bytes, per client and in total.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -23,18 +23,19 @@ use crate::limits::{
     SCHEMAS_CACHED_BYTES_PER_CLIENT_MAX, SCHEMAS_FRESH,
 };
 
-/// Schemas by client, and the room for work with them.
+/// Schemas by client, and the threads for large validations.
 pub struct SchemaCache {
     clients: Mutex<HashMap<ClientId, Arc<ClientSchemas>>>,
-    /// Grows whenever something is forgotten: what was read from the store before is then not
-    /// remembered.
+    /// Incremented whenever entries are dropped: schemas read from the store before are then not
+    /// cached.
     epoch: AtomicU64,
-    /// Bytes of all documents that are remembered.
+    /// Total bytes of cached documents.
     n_bytes: Arc<AtomicUsize>,
-    /// Threads for what takes long. A request that finds none free waits for a while; only clients
-    /// that have a schema wait.
+    /// Threads for large validations. A request without a free thread waits for a while; only
+    /// clients with schemas wait.
     threads: Arc<Semaphore>,
-    /// A turn per group of clients: a client has one thread at a time, so another client finds one.
+    /// One semaphore per group of clients: a client has one thread at a time, so other clients find
+    /// one.
     turns: Vec<Arc<Semaphore>>,
 }
 
@@ -50,7 +51,7 @@ impl Default for SchemaCache {
     }
 }
 
-/// The schemas of a client, as they were at a moment.
+/// The schemas of a client at a moment.
 pub struct ClientSchemas {
     read_at: Time,
     index: Option<SchemaIndex>,
@@ -60,7 +61,7 @@ pub struct ClientSchemas {
 /// Documents by type and version.
 type Documents = HashMap<(String, String), Arc<CachedDocument>>;
 
-/// A document, counted as long as it is remembered.
+/// A document, counted while it is cached.
 struct CachedDocument {
     document: Arc<SchemaDocument>,
     n_bytes_in_all: Arc<AtomicUsize>,
@@ -79,7 +80,7 @@ impl Drop for CachedDocument {
     }
 }
 
-/// Remembers a document. What else the client has is forgotten first if there would be too much of
+/// Caches a document. If there are too many bytes, the client's other documents are dropped first.
 /// it.
 fn remember(documents: &mut Documents, key: (String, String), cached: CachedDocument) {
     let of_client: usize = documents.values().map(|known| known.document.n_bytes()).sum();
@@ -94,7 +95,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SchemaCache {
-    /// The schemas of a client.
     pub async fn of(&self, app: &App, client: ClientId) -> Result<Arc<ClientSchemas>, ApiError> {
         let now = app.clock.now();
         let known = locked(&self.clients).get(&client).cloned();
@@ -116,9 +116,8 @@ impl SchemaCache {
         Ok(found)
     }
 
-    /// Does work apart from the threads that answer requests, and of all of it only so much at
-    /// once. What finds no thread within
-    /// [`SCHEMA_WAIT_MAX`] is refused.
+    /// Runs work on a separate thread, within the bounds. Refused if no thread becomes free within
+    /// [`SCHEMA_WAIT_MAX`].
     pub(super) async fn apart<T: Send + 'static>(
         &self,
         client: ClientId,
@@ -142,8 +141,7 @@ impl SchemaCache {
         let room = tokio::time::timeout(wait_max, waiting).await;
         let room = room.map_err(|_| ApiError::new(Kind::OperationTimeout, busy))?;
         let room = room.map_err(|error: AcquireError| ApiError::internal(Kind::Internal, error))?;
-        // The work goes on if its caller goes away, so its turn and its thread are its own until
-        // the end.
+        // The work continues if its caller disconnects, so it keeps its permits until the end.
         let working = tokio::task::spawn_blocking(move || {
             let done = work();
             drop(room);
@@ -152,14 +150,14 @@ impl SchemaCache {
         working.await.map_err(|error| ApiError::internal(Kind::Internal, error))
     }
 
-    /// Forgets all clients if what is remembered of them is too much.
+    /// Clears the cache if it has too many bytes.
     fn make_room(&self) {
         if self.n_bytes.load(Ordering::Relaxed) > SCHEMAS_CACHED_BYTES_MAX {
             locked(&self.clients).clear();
         }
     }
 
-    /// Forgets what a client has, because it has just changed.
+    /// Drops the schemas of a client, because they have changed.
     pub(super) fn forget(&self, client: ClientId) {
         let mut clients = locked(&self.clients);
         self.epoch.fetch_add(1, Ordering::Release);
@@ -168,7 +166,7 @@ impl SchemaCache {
 }
 
 impl ClientSchemas {
-    /// What there is; `None` if nothing.
+    /// `None` if there are none.
     pub fn index(&self) -> Option<&SchemaIndex> {
         self.index.as_ref()
     }
@@ -181,8 +179,7 @@ impl ClientSchemas {
         self.index.as_ref().map(|index| index.revision)
     }
 
-    /// One of them; `None` if it was deleted meanwhile, or cannot be read by this version of the
-    /// server.
+    /// A document; `None` if it was deleted meanwhile, or this version cannot read it.
     pub async fn document(
         &self,
         app: &App,
@@ -262,7 +259,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_of_a_client_is_bounded_and_counted() {
-        // The pattern is large, so the schema counts as taking two megabytes.
+        // The pattern is large, so the schema counts as two megabytes.
         let text = br#"{"pattern": "^[a-z]{9000}$"}"#;
         let document = Arc::new(SchemaDocument::parse(text).expect("a schema"));
         let in_all = Arc::new(AtomicUsize::new(0));

@@ -1,11 +1,11 @@
-//! Schemas of job types: what a client registered, and whether arguments fit.
+//! JSON Schemas of job types: registration and validation.
 //!
-//! | file | what it has |
+//! | file | content |
 //! |---|---|
-//! | `cache.rs` | schemas in use, so that a submission asks no store |
+//! | `cache.rs` | cached schemas, so that submissions need no query |
 //!
-//! Every dialect comes through [`misfits`], by way of the checks of submissions: a schema is about
-//! a job type, whoever submits.
+//! Every dialect uses [`misfits`], through the checks of submissions: a schema is about a job type,
+//! whatever the dialect.
 
 mod cache;
 
@@ -46,7 +46,8 @@ pub async fn register(app: &App, client: ClientId, request: SchemaRequest) -> Re
     asked(app, SchemaCommand::Register { client, job_type, version, uri, text }).await
 }
 
-/// Reads a schema apart: compiling patterns can take a while. Gives the text back.
+/// Parses a schema on a separate thread: compiling patterns can take a while. Returns the text,
+/// too.
 async fn parsed(
     app: &App,
     client: ClientId,
@@ -55,7 +56,7 @@ async fn parsed(
     app.schemas.apart(client, move || (SchemaDocument::parse(&text), text)).await
 }
 
-/// Deletes one: what it was.
+/// Deletes a schema; returns it.
 pub async fn delete(
     app: &App,
     client: ClientId,
@@ -87,8 +88,8 @@ pub async fn text(app: &App, client: ClientId, entry: &SchemaEntry) -> Result<Op
     Ok(found.map(|found| found.text))
 }
 
-/// What of a job's arguments does not fit the schema of its type. A job may name a schema by its
-/// address, or a version of that of its type. Nothing is wrong with a job that no schema is about.
+/// The violations of a job's arguments. A job may name a schema by its address, or a version of its
+/// type's. A job without a schema is valid.
 pub async fn misfits(app: &App, submission: &Submission) -> Result<Vec<Misfit>, ApiError> {
     let head = &submission.head;
     let schemas = app.schemas.of(app, head.client).await?;
@@ -110,7 +111,7 @@ pub async fn misfits(app: &App, submission: &Submission) -> Result<Vec<Misfit>, 
     judged(app, head.client, document, &submission.input.payload).await
 }
 
-/// Judges arguments; many of them apart.
+/// Validates arguments; large ones on a separate thread.
 async fn judged(
     app: &App,
     client: ClientId,

@@ -1,10 +1,10 @@
-//! Whether other servers use the same SQLite file. They may: what one writes the others see. But
-//! who starts a second one by mistake wants to know.
+//! Detects other servers on the same SQLite file. Sharing is allowed, but a second server started
+//! by mistake should be reported.
 //!
-//! Every server holds a shared lock (`flock`) on a file of its own beside the database, and tries
-//! for the exclusive one first: whoever cannot have it is not alone. The lock goes with the
-//! process, however that ends, so a file that was left behind means nothing. Not on the database
-//! itself: closing any handle of it would release SQLite's own locks.
+//! Every server holds a shared lock (`flock`) on a separate file beside the database, and tries the
+//! exclusive one first: if that fails, it is not alone. The process's end releases the lock, so a
+//! remaining file means nothing. The lock is not on the database itself: closing any handle of that
+//! would release SQLite's own locks.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -15,12 +15,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct DatabaseUse {
     _lock: File,
-    /// Whether others were there first.
+    /// Whether others use it, too.
     pub(super) is_shared: bool,
 }
 
 impl DatabaseUse {
-    /// Tells others that this server uses the database, and finds out whether others do.
+    /// Registers this server's use of the database, and detects others.
     pub(super) fn beside(database: &Path) -> io::Result<DatabaseUse> {
         let lock = open(&lock_file(database))?;
         let is_shared = match lock.try_lock() {
@@ -28,7 +28,7 @@ impl DatabaseUse {
             Err(TryLockError::WouldBlock) => true,
             Err(TryLockError::Error(error)) => return Err(error),
         };
-        // Nobody holds the exclusive lock for longer than it takes to get here.
+        // The exclusive lock is held for this moment only.
         lock.lock_shared()?;
         Ok(DatabaseUse { _lock: lock, is_shared })
     }

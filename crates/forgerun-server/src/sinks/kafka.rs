@@ -2,8 +2,8 @@
 //!
 //! The key of a message is the `jobId` in its value. Its partition follows from the job, so that
 //! all executions of a job stay in order, whatever their keys. librdkafka reconnects by itself; the
-//! topic is looked at when it begins and after every failure, because then what is wrong can be
-//! said in clear words.
+//! topic is checked at the start and after every failure, because then the error can be described
+//! clearly.
 
 use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
@@ -25,35 +25,35 @@ use tokio::time::{sleep, timeout};
 use super::message::{SinkMessage, Wording};
 use crate::config::Kafka;
 
-/// Partitions of a topic that we make.
+/// Partitions of a topic created here.
 const PARTITIONS: i32 = 6;
 
-/// How long the brokers may take to tell about the topic.
+/// Timeout of the brokers' metadata.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The pause between two looks at a topic that was just made.
+/// Pause between two checks of a new topic.
 const METADATA_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long librdkafka tries by itself before a message counts as failed; shorter than the sink
-/// loop waits.
+/// How long librdkafka retries before a message counts as failed; shorter than the sink loop's
+/// timeout.
 const MESSAGE_TIMEOUT_MS: &str = "20000";
 
-/// Bytes of a message that is sent at all; whether the broker takes it, it must say itself.
+/// Maximum bytes of a message; the broker may have a lower limit.
 const MESSAGE_BYTES_MAX: &str = "16777216";
 
 pub(super) struct KafkaSink {
     config: Kafka,
     brokers: String,
     wording: Wording,
-    /// The connection, once there was something to send; nobody else uses it.
+    /// The connection, once there was something to send; used by the sink loop only.
     connection: Mutex<Option<KafkaConnection>>,
 }
 
-/// A producer, and what it says. It is kept for good: dropping one waits for its thread.
+/// A producer and its error log. Kept as long as possible: dropping one waits for its thread.
 struct KafkaConnection {
     producer: FutureProducer<KafkaErrors>,
     heard: KafkaErrors,
-    /// How many partitions the topic has; `None` if it is to be looked at before the next send.
+    /// Partitions of the topic; `None` if it must be checked before the next send.
     n_partitions: Option<i32>,
 }
 
@@ -75,8 +75,7 @@ impl KafkaSink {
             self.replace(connection)?;
             return Err(SinkError(format!("the producer had to be given up: {reason}")));
         }
-        // Noted again once all went well: after a failure, or when this is broken off, the topic is
-        // looked at again.
+        // Stored again on success only: after a failure or cancellation the topic is checked again.
         let n_partitions = match connection.n_partitions.take() {
             Some(n_partitions) => n_partitions,
             None => self.find_topic(connection).await?,
@@ -87,7 +86,7 @@ impl KafkaSink {
             join_all(messages.iter().map(|message| self.produce(producer, n_partitions, message))).await;
         let mut sent = SinkSent::default();
         for (index, delivered) in delivered.into_iter().enumerate() {
-            // A batch can be too large whose messages are not, so each has a try of its own.
+            // A batch can be too large although its messages are not, so each is retried alone.
             let delivered = match delivered {
                 Err(error) if is_too_large(&error) => {
                     self.produce(producer, n_partitions, &messages[index]).await
@@ -135,14 +134,14 @@ impl KafkaSink {
         Ok(KafkaConnection { producer, heard, n_partitions: None })
     }
 
-    /// Begins anew with another producer. The old one ends on a thread where it may wait.
+    /// Replaces the producer. The old one ends on a thread where it may block.
     fn replace(&self, connection: &mut KafkaConnection) -> Result<(), SinkError> {
         let old = std::mem::replace(connection, self.connect()?);
         drop(tokio::task::spawn_blocking(move || drop(old.producer)));
         Ok(())
     }
 
-    /// How many partitions the topic has, which is made if it is missing and may be.
+    /// The partitions of the topic, which is created if it is missing and that is allowed.
     async fn find_topic(&self, connection: &KafkaConnection) -> Result<i32, SinkError> {
         if let Some(n_partitions) = self.partitions(connection).await? {
             return Ok(n_partitions);
@@ -154,13 +153,13 @@ impl KafkaSink {
             )));
         }
         self.make_topic(&connection.heard).await?;
-        // The brokers tell each other of a new topic, and each of them tells it a moment later.
+        // A new topic takes a moment to be known to all brokers.
         timeout(METADATA_TIMEOUT, self.wait_for_topic(connection))
             .await
             .unwrap_or_else(|_| Err(SinkError(format!("topic {topic} was made and is not there yet"))))
     }
 
-    /// Looks until the topic is there. Safe to drop.
+    /// Waits until the topic exists. Cancel-safe.
     #[expect(clippy::disallowed_methods, reason = "waits for another process, which gives no other sign")]
     async fn wait_for_topic(&self, connection: &KafkaConnection) -> Result<i32, SinkError> {
         loop {
@@ -171,10 +170,10 @@ impl KafkaSink {
         }
     }
 
-    /// How many partitions the topic has; `None` if there is no such topic.
+    /// The partitions of the topic; `None` if it does not exist.
     async fn partitions(&self, connection: &KafkaConnection) -> Result<Option<i32>, SinkError> {
         let (producer, heard) = (connection.producer.clone(), &connection.heard);
-        // All topics: asking for one by name would make it, on brokers that do so.
+        // All topics: naming one would create it, on brokers that do so.
         let asked =
             tokio::task::spawn_blocking(move || producer.client().fetch_metadata(None, METADATA_TIMEOUT))
                 .await;
@@ -234,7 +233,8 @@ impl KafkaSink {
             ("ssl.key.location", &tls.key),
         ];
         if tls.enabled && tls.ca.is_none() {
-            // Where systems keep whom they trust differs; librdkafka knows the usual places.
+            // Systems differ in where they keep trusted certificates; librdkafka knows the usual
+            // places.
             settings.set("ssl.ca.location", "probe");
         }
         for (name, path) in files.into_iter().filter_map(|(name, path)| Some((name, path.as_ref()?))) {
@@ -276,19 +276,19 @@ fn is_too_large(error: &KafkaError) -> bool {
     matches!(error.rdkafka_error_code(), Some(RDKafkaErrorCode::MessageSizeTooLarge))
 }
 
-/// An error in its own words, without those of the wrapper.
+/// The error text without the wrapper's.
 fn said(error: &KafkaError) -> String {
     error.rdkafka_error_code().map_or_else(|| error.to_string(), |code| code.to_string())
 }
 
-/// Hears why librdkafka cannot connect: what fails in the end is only told that time is over.
+/// Records why librdkafka cannot connect: the final error is only a timeout.
 #[derive(Clone, Default)]
 struct KafkaErrors {
     last: Arc<StdMutex<Option<String>>>,
 }
 
 impl KafkaErrors {
-    /// What failed, with what was heard last, which is then forgotten.
+    /// The error with its last recorded cause, which is then cleared.
     fn explain(&self, what: &str) -> SinkError {
         let heard = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
         SinkError(heard.map_or_else(|| what.to_owned(), |heard| format!("{what} ({heard})")))
@@ -302,7 +302,7 @@ impl ClientContext for KafkaErrors {
 
     fn error(&self, error: KafkaError, reason: &str) {
         tracing::debug!(%error, reason, "librdkafka");
-        // That all brokers are down follows from what was said before.
+        // "All brokers down" follows from earlier errors.
         if error.rdkafka_error_code() != Some(RDKafkaErrorCode::AllBrokersDown) {
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
         }

@@ -1,4 +1,4 @@
-//! What is told of an event, whichever broker gets it: the value, and what stands beside it.
+//! The message about an event, for all brokers: value and headers.
 
 use bytes::Bytes;
 use forgerun_core::history::Event;
@@ -10,12 +10,12 @@ use forgerun_wire::{time, words};
 use crate::config::{CloudEvents, SinkEvents};
 use crate::webhooks::cloud_event::{CloudEvent, STRUCTURED_MEDIA_TYPE};
 
-/// What all messages of a sink have in common.
+/// Common properties of a sink's messages.
 #[derive(Clone, Debug)]
 pub(super) struct Wording {
     pub(super) events: SinkEvents,
     pub(super) cloudevents: CloudEvents,
-    /// Who tells, as CloudEvents name it.
+    /// `source` of CloudEvents.
     pub(super) source: String,
 }
 
@@ -26,22 +26,22 @@ pub(super) struct SinkMessage {
     pub(super) job: JobId,
     /// The `jobId` in the value: the execution.
     pub(super) key: String,
-    /// The queue of the job, without characters that a broker gives a meaning.
+    /// The queue, without characters that are special to brokers.
     pub(super) queue: String,
-    /// The queue of the job, as it is called.
+    /// The queue's name.
     pub(super) queue_name: String,
-    /// The attempt that the event belongs to, from 1; 0 before the first.
+    /// From 1; 0 before the first attempt.
     pub(super) attempt: u32,
-    /// What happened: `job_failed`.
+    /// The event's name: `job_failed`.
     pub(super) event: &'static str,
-    /// Repetitions have the same one.
+    /// The same for repetitions.
     pub(super) id: String,
     pub(super) content_type: &'static str,
-    /// The language of a failure.
+    /// Language of a failure.
     pub(super) language: Option<String>,
-    /// The trace that the job belongs to.
+    /// Trace of the job.
     pub(super) traceparent: Option<String>,
-    /// The attributes of a CloudEvent in binary mode; none otherwise.
+    /// CloudEvent attributes in binary mode; empty otherwise.
     pub(super) attributes: Vec<(&'static str, String)>,
     pub(super) body: Bytes,
 }
@@ -93,8 +93,7 @@ impl Wording {
 }
 
 impl SinkMessage {
-    /// Everything that stands beside the value, with the attributes of a CloudEvent under the
-    /// prefix of the broker.
+    /// All headers; CloudEvent attributes have the prefix of the broker.
     pub(super) fn headers(&self, prefix: &str) -> impl Iterator<Item = (String, &str)> {
         let fixed = [
             Some(("content-type", self.content_type)),
@@ -108,8 +107,8 @@ impl SinkMessage {
     }
 }
 
-/// A name without the characters that brokers give a meaning: dots part words, `*`, `>` and `#`
-/// stand for others.
+/// A name without characters that are special to brokers: dots separate words, `*`, `>` and `#` are
+/// wildcards.
 fn encoded(name: &str) -> String {
     let encode = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => char::from(byte).to_string(),

@@ -1,4 +1,4 @@
-//! What an operator can count of sinks, by sink.
+//! Metrics of sinks, by sink.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,7 +43,7 @@ impl SinkMetrics {
         registry.register("sink_dropped", "Events deleted before they were sent", self.dropped.clone());
     }
 
-    /// Takes over what the loop of a sink has counted.
+    /// Copies the counters of a sink loop.
     pub fn update(&self, handle: &SinkHandle) {
         let label = SinkLabel { sink: handle.name().to_owned() };
         let counters = handle.counters();
@@ -62,7 +62,7 @@ impl SinkMetrics {
         self.lag_seconds.get_or_create(&label).set(seconds);
     }
 
-    /// Events were deleted that a sink had not sent.
+    /// Counts events that were deleted before a sink had sent them.
     pub fn dropped(&self, sink: &str, n_events: u64) {
         self.dropped.get_or_create(&SinkLabel { sink: sink.to_owned() }).inc_by(n_events);
     }

@@ -1,16 +1,15 @@
 //! Sinks: brokers that get the events of all jobs.
 //!
-//! The loop, its place in the journal and its promises are `forgerun_engine::sinks`. Here is what
-//! is particular to a broker: how a message looks, how it is sent, and how one knows that it
-//! arrived.
+//! The loop, its position in the journal and its guarantees are `forgerun_engine::sinks`. Here is
+//! what depends on the broker: the form of messages, sending, and confirmation.
 //!
 //! | file | subject |
 //! |---|---|
-//! | `message.rs` | what is told of an event, whichever broker gets it |
+//! | `message.rs` | the message about an event, for all brokers |
 //! | `kafka.rs` | Apache Kafka (feature `kafka`) |
 //! | `nats.rs` | NATS JetStream (feature `nats`) |
 //! | `rabbitmq.rs` | RabbitMQ (feature `amqp`) |
-//! | `metrics.rs` | what an operator can count |
+//! | `metrics.rs` | metrics |
 
 #[cfg(feature = "kafka")]
 mod kafka;
@@ -35,14 +34,14 @@ pub use metrics::SinkMetrics;
 pub struct SinkSet(Mutex<Vec<Arc<SinkHandle>>>);
 
 impl SinkSet {
-    /// Begins to send to the brokers that the configuration names.
+    /// Starts the configured sinks.
     pub(crate) fn start_configured(&self, app: &App) {
         for sink in configured(app) {
             self.start(app, sink);
         }
     }
 
-    /// Begins to send to one sink.
+    /// Starts one sink.
     pub(crate) fn start(&self, app: &App, sink: Arc<dyn EventSink>) {
         let handle = SinkLoop::start(app.engine.clone(), sink, SinkOptions::new(app.node.clone()));
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::new(handle));
@@ -52,14 +51,14 @@ impl SinkSet {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Stops sending: another node may go on at once.
+    /// Stops sending: another node may continue at once.
     pub(crate) async fn stop(&self) {
         for handle in self.handles() {
             handle.stop().await;
         }
     }
 
-    /// Every sink as the operator sees it.
+    /// Every sink as a view for the operator.
     pub(crate) async fn look(&self, app: &App) -> Result<Vec<AdminSink>, forgerun_engine::Error> {
         let mut sinks = Vec::new();
         for handle in self.handles() {
@@ -71,7 +70,7 @@ impl SinkSet {
     }
 }
 
-/// The sinks that the configuration asks for. One that is not built in has stopped the start.
+/// The configured sinks. A configured sink that is not built in has prevented the start.
 fn configured(app: &App) -> Vec<Arc<dyn EventSink>> {
     let sinks: Vec<Option<Arc<dyn EventSink>>> = vec![
         #[cfg(feature = "kafka")]

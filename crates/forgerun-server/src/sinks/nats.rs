@@ -1,8 +1,8 @@
-//! NATS: each message is published to JetStream, and the acknowledgement comes as the reply to it.
+//! NATS: each message is published to JetStream, which acknowledges it by a reply.
 //!
-//! A message has the id of its event as `Nats-Msg-Id`, so the server leaves out what is sent again
-//! within the stream's window. After any failure the connection is given up, and the next try
-//! begins with a new one and a look at the stream.
+//! A message has the id of its event as `Nats-Msg-Id`, so the server drops repetitions within the
+//! stream's window. After any failure the connection is dropped, and the next attempt reconnects
+//! and checks the stream.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,16 +22,16 @@ use crate::config::{Nats, NatsLogin, NatsTls, Secret};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the acknowledgement of a message may take.
+/// Timeout of the acknowledgement.
 const ACK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The window in which the server knows repetitions by their id, for streams that we make.
+/// Deduplication window of streams created here.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 
-/// JetStream's code for a message that is longer than the stream allows.
+/// JetStream's code for a message beyond the stream's limit.
 const MESSAGE_TOO_LARGE: u64 = 10054;
 
-/// JetStream's code for a stream that is not there.
+/// JetStream's code for a missing stream.
 const STREAM_NOT_FOUND: u64 = 10059;
 
 pub(super) struct NatsSink {
@@ -41,7 +41,7 @@ pub(super) struct NatsSink {
     subject: String,
     stream: String,
     wording: Wording,
-    /// The connection, once the stream was seen; nobody else uses it.
+    /// The connection, once the stream was checked; used by the sink loop only.
     client: Mutex<Option<Client>>,
 }
 
@@ -56,7 +56,7 @@ impl NatsSink {
 
     async fn send_all(&self, events: &[SinkEvent]) -> Result<SinkSent, SinkError> {
         let mut kept = self.client.lock().await;
-        // Put back only if all went well: one that failed is not asked again.
+        // Put back on success only: a failed connection is not reused.
         let client = match kept.take() {
             Some(client) => client,
             None => self.connect().await?,
@@ -76,7 +76,7 @@ impl NatsSink {
     async fn connect(&self) -> Result<Client, SinkError> {
         let servers: Vec<&str> = self.url.expose().split(',').map(str::trim).collect();
         let client = self.options(&servers).await?.connect(&servers[..]).await.map_err(|error| {
-            // The source of the error may quote the URL, which may hold a password.
+            // The error's source may quote the URL, which may contain a password.
             SinkError(match error.kind() {
                 ConnectErrorKind::AuthorizationViolation => {
                     "the server refuses the credentials in nats.url, or those of the other keys of [nats]"
@@ -120,7 +120,7 @@ impl NatsSink {
         })
     }
 
-    /// Makes the stream if it is missing. One that is there keeps its settings.
+    /// Creates the stream if it is missing. An existing one keeps its settings.
     async fn ensure_stream(&self, client: &Client) -> Result<(), SinkError> {
         let stream = &self.stream;
         let found = self.ask(client, &format!("$JS.API.STREAM.INFO.{stream}"), String::new()).await?;
@@ -205,8 +205,8 @@ impl EventSink for NatsSink {
     }
 }
 
-/// The user and the password in a URL; a name without a password is a token, as in other clients of
-/// NATS. The library sends neither.
+/// User and password in a URL; a name without a password is a token, as in other NATS clients. The
+/// library sends neither.
 fn login_of_url(url: &str) -> Option<(String, Option<String>)> {
     let address: ServerAddr = url.parse().ok()?;
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
@@ -222,7 +222,7 @@ fn headers(message: &SinkMessage) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("Nats-Msg-Id", message.id.as_str());
     for (name, value) in message.headers("ce-") {
-        // What cannot stand in a header is left out: everything of it is in the value as well.
+        // Invalid header values are dropped: the value has all of it as well.
         if let (Ok(name), Ok(value)) =
             (name.parse::<async_nats::HeaderName>(), value.parse::<async_nats::HeaderValue>())
         {
@@ -232,7 +232,7 @@ fn headers(message: &SinkMessage) -> HeaderMap {
     headers
 }
 
-/// What JetStream says, about a stream or a message.
+/// JetStream's answer about a stream or message.
 #[derive(Deserialize)]
 struct ApiReply {
     error: Option<ApiFailure>,

@@ -1,7 +1,7 @@
 //! RabbitMQ: each message goes to a topic exchange, and counts once the broker has confirmed it.
 //!
-//! What no queue is bound for is confirmed and dropped by the broker: nobody asked for it. After
-//! any failure the connection is given up, and the next try begins with a new one.
+//! The broker confirms and drops messages without a bound queue: they have no subscribers. After
+//! any failure the connection is dropped, and the next attempt reconnects.
 
 use std::sync::Arc;
 
@@ -20,24 +20,24 @@ use super::message::{SinkMessage, Wording};
 use crate::config::{Amqp, Secret};
 use crate::limits::AMQP_CONNECT_TIMEOUT;
 
-/// Kept by the broker until somebody takes it.
+/// Delivery mode: stored by the broker.
 const PERSISTENT: u8 = 2;
 
-/// What the broker says, closing the channel, to a message above its `max_message_size`.
+/// The broker's text when it closes the channel because of a message above its `max_message_size`.
 const TOO_LARGE: &str = "is larger than";
 
 pub(super) struct RabbitSink {
     url: Secret,
     exchange: String,
     wording: Wording,
-    /// The connection, once the exchange was declared; nobody else uses it.
+    /// The connection, once the exchange was declared; used by the sink loop only.
     link: Mutex<Option<RabbitLink>>,
 }
 
-/// A channel on which every message is confirmed, and the connection that it is on.
+/// A channel with confirms, and its connection.
 struct RabbitLink {
     channel: Channel,
-    /// Dropped, it would take the channel with it.
+    /// Dropping it would close the channel.
     _connection: Connection,
 }
 
@@ -65,8 +65,8 @@ impl RabbitSink {
         Ok(sent)
     }
 
-    /// One message after the other, each on a channel that works: the one that is too large closes
-    /// its channel.
+    /// Sends one message after the other, each on a working channel: a too large one closes its
+    /// channel.
     async fn send_apart(
         &self,
         kept: &mut Option<RabbitLink>,
@@ -83,7 +83,7 @@ impl RabbitSink {
         Ok(sent)
     }
 
-    /// All of them, then all confirmations. The channel is kept only if all went well.
+    /// Sends all, then awaits all confirms. The channel is kept on success only.
     async fn send_together(
         &self,
         kept: &mut Option<RabbitLink>,
@@ -115,7 +115,7 @@ impl RabbitSink {
     async fn connect(&self) -> Result<RabbitLink, SinkError> {
         let properties = ConnectionProperties::default().with_connection_name("forgerun results".into());
         let connecting = Connection::connect(self.url.expose(), properties);
-        // What the library says has no URL in it, so no password.
+        // The library's errors contain no URL, so no password.
         let failed = |what: String| SinkError(format!("could not connect to amqp.url: {what}"));
         let connection = match timeout(AMQP_CONNECT_TIMEOUT, connecting).await {
             Ok(connected) => connected.map_err(|error| failed(error.to_string()))?,
@@ -166,16 +166,16 @@ impl EventSink for RabbitSink {
     }
 }
 
-/// A message that the exchange can route.
+/// A message with its routing key.
 struct AddressedMessage<'a> {
-    /// Which one of its wave.
+    /// Position in its wave.
     index: usize,
     key: ShortString,
     message: &'a SinkMessage,
 }
 
-/// The messages with their routing keys, and those whose key is longer than AMQP's 255 bytes: the
-/// queue of their job has a long name.
+/// The messages with their routing keys, and those whose key exceeds AMQP's 255 bytes because of a
+/// long queue name.
 fn addressed(messages: &[SinkMessage]) -> (Vec<AddressedMessage<'_>>, Vec<(usize, String)>) {
     let (mut all, mut refused) = (Vec::with_capacity(messages.len()), Vec::new());
     for (index, message) in messages.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! What a submission of the right shape must still satisfy on this server. All that is wrong is
-//! said at once, in the words of the dialect.
+//! Checks of well-formed submissions by this server's rules. All violations are reported at once,
+//! in the dialect's form.
 
 use std::time::Duration;
 
@@ -17,76 +17,75 @@ use crate::limits::{ENVELOPE_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use crate::schemas;
 use crate::webhooks::Target;
 
-/// How far the clocks of client and server may differ (C-58).
+/// Tolerated difference between the clocks of client and server (C-58).
 const SKEW: Duration = Duration::from_secs(1);
 
-/// The rule that moments in the past break.
+/// The constraint that past moments violate.
 const FUTURE: &str = "future";
 
-/// What a dialect calls the members that are checked here, and how it refuses.
+/// The member names of a dialect, and its refusals.
 #[derive(Clone, Copy)]
 pub struct SubmissionTerms {
     pub queue: &'static str,
-    /// Where to tell of changes.
+    /// Callback URL.
     pub callback: &'static str,
     pub key: &'static str,
-    /// The moment to begin at; `None` where one in the past means at once.
+    /// Earliest start; `None` if a past one means at once.
     pub execution_at: Option<&'static str>,
-    /// The moment to have ended by.
+    /// Deadline.
     pub deadline: &'static str,
     pub payload: &'static str,
     pub work_kind: &'static str,
-    /// The type of real work where that would make a job real that is simulated otherwise; `None`
-    /// where leaving out the former does.
+    /// The job type, if adding it would make a simulated job real; `None` if omitting the work kind
+    /// does.
     pub job_type: Option<&'static str>,
-    /// How large a payload may be.
+    /// Maximum payload.
     pub payload_bytes_max: fn(&Limits) -> usize,
-    /// A refusal that names everything that is wrong.
+    /// A refusal with all violations.
     pub refused: fn(Kind, Vec<Violation>) -> Box<RefusedRequest>,
 }
 
-/// What is known of a submission beside the job itself.
+/// The context of a submission, besides the job itself.
 #[derive(Clone, Copy)]
 pub struct SubmissionContext<'a> {
-    /// The idempotency key that counts.
+    /// The effective idempotency key.
     pub key: Option<&'a str>,
-    /// The size of the whole request. What stands beside a payload has little to say, so a request
-    /// far above its bound is payload by another name. 0 where only the payload counts.
+    /// Size of the whole request. Members besides the payload are small, so a request far above
+    /// their bound is a payload in disguise. 0 if only the payload counts.
     pub bytes: usize,
     /// Whether its callback may lead to a private address.
     pub private: PrivateTargets,
 }
 
-/// All that is wrong with a submission.
+/// The violations of a submission.
 #[derive(Default)]
 pub struct Violations(Vec<(Kind, Violation)>);
 
 impl Violations {
-    /// Adds one about a member.
+    /// Adds a violation of a member.
     pub fn add(&mut self, kind: Kind, member: &str, detail: impl Into<String>, constraint: &'static str) {
         let violation = Violation { pointer: format!("#/{member}"), detail: detail.into(), constraint };
         self.0.push((kind, violation));
     }
 
-    /// A refusal of the kind of the first complaint; `None` if there is none.
+    /// A refusal of the kind of the first violation; `None` without violations.
     fn refusal(self, terms: &SubmissionTerms) -> Option<Box<RefusedRequest>> {
         let (kind, _) = self.0.first()?;
         let kind = *kind;
         Some((terms.refused)(kind, self.0.into_iter().map(|(_, violation)| violation).collect()))
     }
 
-    /// Whether nothing is wrong but that the moment to begin at, or to have ended by, is over.
+    /// Whether the only violations are past moments.
     fn is_only_late(&self) -> bool {
         self.0.iter().all(|(_, violation)| violation.constraint == FUTURE)
     }
 }
 
 impl Submission {
-    /// Holds the submission to the rules of this server. `wrong` is what the dialect itself has
-    /// found.
+    /// Checks the submission. `wrong` has the dialect's own violations.
     ///
-    /// A job that should have begun before is refused, unless it has an idempotency key: then it
-    /// may repeat one that was in time, which only the engine can say.
+    /// A job with a past start is refused, unless it has an idempotency key: then it may repeat one
+    /// that was in time, which the engine decides.
     pub async fn check(
         mut self,
         app: &App,
@@ -121,7 +120,7 @@ impl Submission {
 }
 
 impl Violations {
-    /// The queue of this name.
+    /// Parses the queue name.
     fn queue(&mut self, terms: &SubmissionTerms, name: &str) -> Option<Name> {
         let bad = match Name::queue(name) {
             Ok(queue) => return Some(queue),
@@ -132,8 +131,8 @@ impl Violations {
         None
     }
 
-    /// The URL as it is kept, if a job may report there. Webhooks are kept in the same spelling, so
-    /// that one place hears of an event once.
+    /// The normalised URL, if callbacks to it are allowed. Webhooks have the same normal form, so
+    /// that one place gets an event once.
     fn callback(&mut self, private: PrivateTargets, terms: &SubmissionTerms, url: &str) -> Option<String> {
         match Target::parse_new(url, private) {
             Ok(target) => Some(target.as_str().to_owned()),
@@ -144,7 +143,7 @@ impl Violations {
         }
     }
 
-    /// Whether a job that would be simulated may be.
+    /// Checks whether a simulated job is allowed.
     fn simulated(&mut self, app: &App, terms: &SubmissionTerms, submission: &Submission) {
         if app.config.sim.enabled || !submission.is_simulated() {
             return;
@@ -159,7 +158,7 @@ impl Violations {
         self.add(Kind::InvalidArgs, terms.work_kind, detail, "simulation");
     }
 
-    /// Whether an idempotency key will do.
+    /// Checks the idempotency key.
     fn key(&mut self, terms: &SubmissionTerms, key: Option<&str>) {
         if let Err(detail) = key.map_or(Ok(()), check_key) {
             self.add(Kind::InvalidArgs, terms.key, detail, "format");
@@ -179,7 +178,7 @@ impl Violations {
         }
     }
 
-    /// Whether the payload is what the schema of its type says.
+    /// Adds violations of the schema of its type.
     fn schema(&mut self, terms: &SubmissionTerms, misfits: Vec<Misfit>) {
         for Misfit { pointer, detail } in misfits {
             self.add(Kind::SchemaMismatch, &format!("{}{pointer}", terms.payload), detail, "schema");
@@ -203,7 +202,7 @@ impl Violations {
         }
     }
 }
-/// Whether an idempotency key will do, of a job or of a workflow; if not, what it must be.
+/// Checks the idempotency key of a job or workflow; returns what it must be.
 pub fn check_key(key: &str) -> Result<(), String> {
     if key.len() > IDEMPOTENCY_KEY_BYTES_MAX || key.chars().any(char::is_control) {
         let detail = format!("must have at most {IDEMPOTENCY_KEY_BYTES_MAX} bytes and no control characters");

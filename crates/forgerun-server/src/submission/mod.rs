@@ -1,5 +1,5 @@
-//! The one way from what somebody has read to jobs of the engine, whoever submits: a dialect,
-//! another protocol, a schedule.
+//! The single way from parsed input to jobs of the engine, for dialects, other protocols and
+//! schedules.
 //!
 //! ```text
 //!   dialect: words ──► Submission ──check──► Checked ──submit──► engine
@@ -7,9 +7,9 @@
 //!                                            server hold         idempotency
 //! ```
 //!
-//! A dialect writes what it has read into a [`Head`] and an [`Input`]; what it leaves out is the
-//! server's default. It owns the words, both of the request and of the refusal
-//! ([`SubmissionTerms`]); the rules are here, and those about other jobs in the engine.
+//! A dialect converts its input into a [`Head`] and an [`Input`]; missing values are the server's
+//! defaults. It defines the wording of requests and refusals ([`SubmissionTerms`]); the rules are
+//! here, and those about other jobs in the engine.
 
 mod checks;
 
@@ -28,16 +28,15 @@ use crate::edge::ApiError;
 
 pub use checks::{SubmissionContext, SubmissionTerms, Violations, check_key};
 
-/// A job that somebody wants done, before it is held to the rules.
+/// A job before the checks.
 pub struct Submission {
-    /// Its id, where the client chose it.
+    /// The client's id for it, if any.
     pub id: Option<JobId>,
-    /// The queue, by name; `None` for that of the head.
+    /// Queue name; `None` for that of the head.
     pub queue: Option<String>,
-    /// All that is fixed from now on. What the server adds may be left out: retention, the number
-    /// of items, the idempotency key.
+    /// Fixed from now on. The server adds retention, the number of items, and the idempotency key.
     pub head: Head,
-    /// The raw bytes that go with it.
+    /// Raw bytes of the job.
     pub input: Arc<Input>,
 }
 
@@ -48,38 +47,38 @@ impl Submission {
     }
 }
 
-/// A job that satisfies the rules of this server.
+/// A job that has passed the checks.
 pub struct Checked {
     submission: Submission,
     /// Why it is refused unless it repeats a request that was in time.
     too_late: Option<Box<RefusedRequest>>,
 }
 
-/// What makes a repetition harmless.
+/// The idempotency key of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
-    /// Keys of one operation meet no keys of others (C-65).
+    /// Scope of the key (C-65).
     pub operation: &'a str,
-    /// What the client calls the request.
+    /// The client's key.
     pub key: &'a str,
-    /// The digest of the request.
+    /// Digest of the request.
     pub fingerprint: [u8; 32],
 }
 
 impl Checked {
-    /// Submits the job: the job as it stands, and whether it was there before.
+    /// Submits the job: returns it, and whether it existed.
     pub async fn submit(self, app: &App, key: Option<Key<'_>>) -> Result<(Job, bool), ApiError> {
         let (jobs, existing) = submit_all(app, vec![self], key).await?;
         Ok((jobs.into_iter().next().expect("a submission of one job is answered with one"), existing))
     }
 
-    /// What every job of a schedule begins with.
+    /// The template for jobs of a schedule.
     pub fn into_template(self, app: &App) -> (Head, Arc<Input>) {
         let NewJob { head, input, .. } = self.into_job(app, None);
         (Arc::unwrap_or_clone(head), input)
     }
 
-    /// The job as the engine takes it.
+    /// The job in the engine's form.
     pub fn into_job(self, app: &App, idempotency: Option<IdempotencyKey>) -> NewJob {
         let Submission { id, mut head, input, queue: _ } = self.submission;
         head.items = summary(&input);
@@ -95,8 +94,7 @@ impl Checked {
     }
 }
 
-/// Submits jobs of one client, all or none: the jobs as they stand, and whether they were there
-/// before.
+/// Submits jobs of one client, all or nothing: returns them, and whether they existed.
 pub async fn submit_all(
     app: &App,
     checked: Vec<Checked>,
@@ -106,7 +104,7 @@ pub async fn submit_all(
     let too_late = checked.iter().find_map(|checked| checked.too_late.clone());
     let submitted = app.engine.submit(command(app, checked, key)).await;
     let (jobs, existing) = match (submitted, too_late) {
-        // What is wrong with the request itself is said first.
+        // Errors in the request itself come first.
         (Err(Error::Refused(Refusal::TooLate | Refusal::IdempotencyConflict(_))), Some(refused)) => {
             return Err(refused.into());
         }
@@ -118,13 +116,13 @@ pub async fn submit_all(
     Ok((jobs, existing))
 }
 
-/// The command that submits jobs of one client, all or none; for whoever looks at the engine's
-/// answer itself.
+/// The command that submits jobs of one client, all or nothing; for callers that handle the
+/// engine's answer themselves.
 pub fn command(app: &App, checked: Vec<Checked>, key: Option<Key<'_>>) -> Submit {
     let client = checked.first().map(|checked| checked.submission.head.client);
     let too_late = checked.iter().any(|checked| checked.too_late.is_some());
-    // OJS's catalogue refuses jobs for a paused queue; its published cases let them wait, and so do
-    // the other dialects.
+    // OJS's catalogue refuses jobs for a paused queue; its published suite lets them wait, and so
+    // do the other dialects.
     let of_ojs = checked.iter().any(|checked| checked.submission.head.dialect == Dialect::Ojs);
     let refuse_paused = of_ojs && app.config.ojs.strict_catalog;
     let idempotency = client.zip(key).map(|(client, key)| Idempotency {
@@ -132,13 +130,13 @@ pub fn command(app: &App, checked: Vec<Checked>, key: Option<Key<'_>>) -> Submit
         fingerprint: key.fingerprint,
         too_late,
     });
-    // Of a list, only the first job carries the key.
+    // Of a list, only the first job has the key.
     let mut carried = idempotency.as_ref().map(|idempotency| idempotency.key.clone());
     let jobs = checked.into_iter().map(|checked| checked.into_job(app, carried.take())).collect();
     Submit { jobs, idempotency, queue_max: Some(app.config.limits.queue_size), refuse_paused }
 }
 
-/// Fills in the server's defaults for what a head leaves open.
+/// Sets the server's defaults.
 pub fn complete(app: &App, head: &mut Head) {
     head.result_retention.get_or_insert(app.result_retention());
     head.retention.get_or_insert(app.config.retention.jobs);
@@ -147,7 +145,7 @@ pub fn complete(app: &App, head: &mut Head) {
     most.into_iter().for_each(|most| head.cap_timeout(most));
 }
 
-/// What a batch knows of its items. One that is simulated tells of all of them.
+/// The item properties of a batch. If one item is simulated, all are.
 fn summary(input: &Input) -> Option<Items> {
     let simulated = input.items.first()?.work_kind.is_some();
     Some(Items { n: input.items.len() as u32, simulated })

@@ -6,12 +6,12 @@
 //!                   └────────────────── the same, the other way round ◄────────────────┘
 //! ```
 //!
-//! A few times per second a node writes what its callers spent since it last did, if anything, and
-//! reads what the others wrote. So a caller can spend at several nodes what it sends to them in one
-//! such interval; that leaves a debt, and it waits the longer. Which keys changed is told on the
-//! same way. Quotas are added up in the store itself, because they hold for good.
+//! A few times per second a node writes what its callers used since the last time, if anything, and
+//! reads the others' tallies. So within such an interval a caller can use a limit on several nodes;
+//! that makes a debt, and a longer wait. Changed keys are reported in the same way. Quotas are
+//! summed in the store itself, because they are permanent.
 //!
-//! A store that nobody shares has no tallies. Without its store a node counts alone.
+//! A store that is not shared has no tallies. If the store fails, a node counts alone.
 
 mod reader;
 mod writer;
@@ -32,7 +32,7 @@ use crate::limits::{
     PAGE_MAX, QUOTAS_PER_ROUND, READY_TIMEOUT, TALLY_EVERY, TALLY_KEYS_MAX, TALLY_STOP_GRACE,
 };
 
-/// What requests have for the other nodes.
+/// News for other nodes.
 #[derive(Debug, Default)]
 pub struct NodeNews {
     keys_changed: Mutex<Vec<ClientId>>,
@@ -40,10 +40,10 @@ pub struct NodeNews {
 }
 
 impl NodeNews {
-    /// A key of a client changed; others shall hear of it at once.
+    /// Reports a changed key of a client.
     pub(crate) fn key_changed(&self, client: ClientId) {
         let mut changed = self.keys_changed.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody takes them on a store of one's own.
+        // Without a shared store nothing collects them.
         if changed.len() < TALLY_KEYS_MAX {
             changed.push(client);
         }
@@ -55,15 +55,15 @@ impl NodeNews {
     }
 }
 
-/// The loop that tells and hears. Dropped, it is cut off.
+/// Handle of the tally loop. Dropping it cuts the loop off.
 pub struct TallyHandle {
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
 }
 
 impl TallyHandle {
-    /// Begins, and returns when it is known what callers have spent so far; `None` if there is
-    /// nobody to tell.
+    /// Starts the loop, and returns when the callers' previous use is known; `None` without other
+    /// nodes.
     pub async fn start(app: &Arc<App>) -> Option<TallyHandle> {
         let is_shared = app.engine.store().is_shared();
         if !is_shared && !app.limiter.has_quota() {
@@ -76,14 +76,14 @@ impl TallyHandle {
             reader: TallyReader::default(),
             is_shared,
         };
-        // A store in trouble is no reason to wait for long: the loop tries again.
+        // If the store fails, the start does not wait for long: the loop retries.
         if is_shared {
             let _ = timeout(READY_TIMEOUT, tallies.read_others()).await;
         }
         Some(TallyHandle { stop, task: tokio::spawn(tallies.run(stopped)) })
     }
 
-    /// Tells what there is, and ends.
+    /// Reports the rest, and ends.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         let _ = timeout(TALLY_STOP_GRACE, &mut self.task).await;
@@ -112,7 +112,7 @@ impl TallyLoop {
                 return;
             }
             tokio::select! {
-                // A handle that is gone without a word wants the same.
+                // A dropped handle means stop, too.
                 _ = stopped.changed() => {}
                 () = self.app.node_news.news.notified() => {}
                 () = self.app.clock.sleep(TALLY_EVERY) => {}
@@ -128,7 +128,7 @@ impl TallyLoop {
         self.add_quotas().await;
     }
 
-    /// Writes what is new here. What could not be written is told the next time.
+    /// Writes the news of this node. If that fails, they are repeated next time.
     async fn publish(&mut self) {
         let app = &self.app;
         self.writer.begin();
@@ -143,7 +143,7 @@ impl TallyLoop {
         }
     }
 
-    /// Counts what is new elsewhere.
+    /// Applies the news of other nodes.
     async fn read_others(&mut self) {
         let app = &self.app;
         let tallies: Result<Vec<NodeTally>, _> =
@@ -161,8 +161,7 @@ impl TallyLoop {
         news.keys_changed.into_iter().for_each(|client| app.keys_changed_elsewhere(client));
     }
 
-    /// Adds what clients spent of their quotas to what the store knows. If it does not say whether
-    /// it has, the same is added again.
+    /// Adds the quota use to the stored totals. If the result is unknown, it is added again.
     async fn add_quotas(&self) {
         let limiter = &self.app.limiter;
         let untold = limiter.quota_untold(QUOTAS_PER_ROUND);

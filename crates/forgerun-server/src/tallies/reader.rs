@@ -1,4 +1,4 @@
-//! What other nodes told.
+//! Reads the tallies of other nodes.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use forgerun_core::tally::{NodeTally, TallyEntry};
 
 use crate::edge::spending::{LimitKind, SpendingKey, SpentElsewhere};
 
-/// What was heard, so that nothing counts twice.
+/// What was read, so that nothing counts twice.
 #[derive(Debug, Default)]
 pub(super) struct TallyReader {
     /// `None` before the first time.
@@ -26,7 +26,7 @@ struct HeardEntry {
     spent: u64,
 }
 
-/// What is new in the tallies of other nodes.
+/// News in the tallies of other nodes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct TallyNews {
     pub(super) spent: Vec<(SpendingKey, SpentElsewhere)>,
@@ -34,7 +34,7 @@ pub(super) struct TallyNews {
 }
 
 impl TallyReader {
-    /// Hears the tallies of all nodes but this one.
+    /// Reads the tallies of all nodes but this one.
     pub(super) fn read(&mut self, tallies: &[NodeTally]) -> TallyNews {
         let mut news = TallyNews::default();
         let is_first = self.nodes.is_none();
@@ -44,7 +44,7 @@ impl TallyReader {
             let known = before.remove(&tally.node).unwrap_or_default();
             let mut heard = HeardNode { round: tally.round, entries: HashMap::new() };
             for entry in &tally.entries {
-                // One that this version does not know is of a newer one.
+                // A limit of a newer version.
                 let Some(kind) = LimitKind::from_u8(entry.limit) else { continue };
                 let key = (kind, entry.caller);
                 heard.entries.insert(key, HeardEntry { begun: entry.begun, spent: entry.spent });
@@ -64,8 +64,8 @@ impl TallyReader {
     }
 }
 
-/// How much more was spent than is known; `None` if that cannot be told, because the entry was
-/// crowded out for a while.
+/// How much more was used than is known; `None` if unknown, because the entry was dropped for a
+/// while.
 fn more(entry: &TallyEntry, known: &HeardNode, key: SpendingKey) -> Option<u64> {
     match known.entries.get(&key) {
         Some(heard) if heard.begun == entry.begun => Some(entry.spent.saturating_sub(heard.spent)),
@@ -85,7 +85,7 @@ mod tests {
     const NOW: Time = Time::from_millis(1_000_000);
     const KEY: SpendingKey = (LimitKind::Requests, 7);
 
-    /// A round in which the caller spent so much; what is in the store afterwards.
+    /// A round in which the caller used so much; returns what is stored afterwards.
     fn round(told: &mut TallyWriter, spent: u64, stored: &mut Vec<NodeTally>) {
         told.begin();
         if spent > 0 {
@@ -130,7 +130,7 @@ mod tests {
         }
         round(&mut told, 1, &mut stored);
         assert_eq!(more(&heard.read(&stored)), [1]);
-        // The node was silent for so long that its tally was forgotten.
+        // The node was silent for so long that its tally was deleted.
         heard.read(&[]);
         for _ in 0..=TALLY_ROUNDS_KEPT {
             round(&mut told, 0, &mut stored);

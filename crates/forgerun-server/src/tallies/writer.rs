@@ -1,4 +1,4 @@
-//! What this node tells the others.
+//! Builds this node's tally.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,13 @@ use forgerun_core::time::Time;
 use crate::edge::spending::SpendingKey;
 use crate::limits::{TALLY_ENTRIES_MAX, TALLY_KEYS_MAX, TALLY_ROUNDS_KEPT};
 
-/// What was told, so that counting goes on where it was.
+/// What was reported, so that counting continues.
 #[derive(Debug, Default)]
 pub(super) struct TallyWriter {
     round: u64,
     entries: HashMap<SpendingKey, WrittenEntry>,
     keys_changed: Vec<(ClientId, u64)>,
-    /// There is something that no tally in the store says yet.
+    /// There are news that no stored tally has.
     is_new: bool,
 }
 
@@ -23,13 +23,13 @@ pub(super) struct TallyWriter {
 struct WrittenEntry {
     begun: u64,
     spent: u64,
-    /// The round of the last change.
+    /// Round of the last change.
     changed: u64,
     full_at: Time,
 }
 
 impl TallyWriter {
-    /// Begins a round: what was told long ago is left out of it.
+    /// Begins a round: drops old entries.
     pub(super) fn begin(&mut self) {
         self.round += 1;
         let round = self.round;
@@ -37,7 +37,7 @@ impl TallyWriter {
         self.keys_changed.retain(|(_, told)| told + TALLY_ROUNDS_KEPT > round);
     }
 
-    /// A caller spent so much more.
+    /// Adds a caller's use.
     pub(super) fn spent(&mut self, key: SpendingKey, n: u64, full_at: Time) {
         let begun = self.round;
         let entry =
@@ -48,7 +48,7 @@ impl TallyWriter {
         self.is_new = true;
     }
 
-    /// A key of a client changed. Past the bound others find out by themselves, a little later.
+    /// Adds a client with changed keys. Beyond the bound other nodes find out a little later.
     pub(super) fn key_changed(&mut self, client: ClientId) {
         if self.keys_changed.len() < TALLY_KEYS_MAX {
             self.keys_changed.push((client, self.round));
@@ -56,8 +56,8 @@ impl TallyWriter {
         }
     }
 
-    /// What to write, if there is anything new. Of too many callers, those are told of who have
-    /// least left.
+    /// The tally to write, if there are news. Of too many callers, those with least left come
+    /// first.
     pub(super) fn tally(&self, node: &str, now: Time) -> Option<NodeTally> {
         if !self.is_new {
             return None;
@@ -76,7 +76,7 @@ impl TallyWriter {
         Some(NodeTally { node: node.to_owned(), round: self.round, written_at: now, entries, keys_changed })
     }
 
-    /// The tally is in the store.
+    /// The tally was stored.
     pub(super) fn written(&mut self) {
         self.is_new = false;
     }

@@ -1,5 +1,5 @@
-//! The log of `forgerun dev`, for a person who watches it: one line per change worth seeing, in
-//! columns. Scripts and operators have the other formats, with every field.
+//! The log of `forgerun dev`, for watching: one line per relevant change, in columns. The other
+//! formats have every field.
 
 use std::fmt::{self, Write};
 
@@ -10,7 +10,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// What nobody watches for: in `dev` all clients are one, and ids of requests are in their answers.
+/// Omitted fields: in `dev` there is one client, and answers contain the request ids.
 const LEFT_OUT: [&str; 4] = ["client_id", "request_id", "route", "delivery_id"];
 
 const DIM: &str = "2";
@@ -19,7 +19,7 @@ const GREEN: &str = "32";
 const YELLOW: &str = "33";
 const PLAIN: &str = "";
 
-/// Writes an event as a line of the log, or nothing if others say the same.
+/// Writes an event as a line, unless other lines say the same.
 pub(super) struct DevLog;
 
 impl<S, N> FormatEvent<S, N> for DevLog
@@ -39,14 +39,14 @@ where
     }
 }
 
-/// Hours, minutes and seconds (UTC): a person watches for minutes, not for days.
+/// Hours, minutes and seconds (UTC): it is watched for minutes, not for days.
 fn time_of_day() -> Result<String, fmt::Error> {
     let mut now = String::new();
     SystemTime.format_time(&mut Writer::new(&mut now))?;
     Ok(now.get(11..19).unwrap_or_default().to_owned())
 }
 
-/// The fields of an event, in their order.
+/// The fields of an event, in order.
 #[derive(Default)]
 struct EventFields(Vec<(&'static str, String)>);
 
@@ -55,7 +55,7 @@ impl EventFields {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
-    /// What a person is told of a failure: its code and its reason.
+    /// A failure's code and reason.
     fn reason(&self) -> Option<String> {
         let reason = self.get("error_message").or(self.get("error"))?;
         Some(match self.get("error_code") {
@@ -67,7 +67,7 @@ impl EventFields {
 
 impl Visit for EventFields {
     fn record_str(&mut self, field: &Field, value: &str) {
-        // Some values are what a client sent; none may move the cursor or begin a line.
+        // Some values are client texts; they must not move the cursor or begin a line.
         let clean = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
         self.0.push((field.name(), value.chars().map(clean).collect()));
     }
@@ -77,7 +77,7 @@ impl Visit for EventFields {
     }
 }
 
-/// The columns of a line, each with its colour.
+/// The columns of a line, with colours.
 struct Columns {
     what: String,
     word: (String, &'static str),
@@ -87,11 +87,10 @@ struct Columns {
 fn columns(level: Level, fields: &EventFields) -> Option<Columns> {
     let message = fields.get("message").unwrap_or_default();
     match (message, fields.get("job_id"), fields.get("next_state")) {
-        // Each job goes through these within a millisecond; what comes before and after them says
-        // it all.
+        // Each job passes these within a millisecond; the changes before and after suffice.
         ("job changed state", _, Some("CREATED" | "ASSIGNED")) => None,
         ("job changed state", Some(job), Some(state)) => Some(change(job, state, fields)),
-        // The change that it made has a line.
+        // The change itself has a line.
         ("request done", Some(_), _) if level == Level::INFO => None,
         _ => Some(other(level, message, fields)),
     }

@@ -1,4 +1,4 @@
-//! The collector of traces: one connection over HTTP or HTTPS, one request at a time.
+//! The trace collector: one connection over HTTP or HTTPS, one request at a time.
 
 use std::io;
 
@@ -17,7 +17,7 @@ use crate::limits::TRACE_ANSWER_BYTES_MAX;
 const HTTP_PORT: u16 = 80;
 const HTTPS_PORT: u16 = 443;
 
-/// Why a batch was not taken.
+/// Why a batch was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ExportError {
     #[error("the collector cannot be reached: {0}")]
@@ -33,11 +33,11 @@ pub(super) enum ExportError {
 }
 
 impl ExportError {
-    /// What OTLP says may be tried again.
+    /// Retryable by OTLP.
     pub(super) fn may_pass(&self) -> bool {
         match self {
             ExportError::Network(_) | ExportError::Slow | ExportError::Refused(429 | 502 | 503 | 504) => true,
-            // What is no HTTP will be none the next time either.
+            // A non-HTTP answer will not change.
             ExportError::Http(error) => !error.is_parse(),
             ExportError::Certificate(_) | ExportError::Refused(_) => false,
         }
@@ -47,18 +47,17 @@ impl ExportError {
 pub(super) struct Collector {
     host: String,
     port: u16,
-    /// Present for `https`, with the name that the certificate must have.
+    /// Set for `https`, with the certificate's name.
     tls: Option<(TlsConnector, ServerName<'static>)>,
     path: String,
-    /// The same with every request.
+    /// Sent with every request.
     headers: HeaderMap,
-    /// The last one, while it may be used again.
+    /// The last connection, if it can be reused.
     connection: Option<HttpConnection>,
 }
 
 impl Collector {
-    /// The collector at a URL that the configuration has checked. `roots`: whom to trust, if not
-    /// whom the system trusts.
+    /// The collector at a validated URL. `roots` are trusted instead of the system's certificates.
     pub(super) fn new(
         endpoint: &str,
         headers: &[(HeaderName, HeaderValue)],
@@ -66,7 +65,7 @@ impl Collector {
     ) -> Collector {
         let uri: Uri = endpoint.parse().expect("the configuration was checked");
         let authority = uri.authority().expect("the configuration was checked");
-        // The brackets of an IPv6 address belong to the URL alone.
+        // An IPv6 address has brackets in the URL only.
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         let is_https = uri.scheme_str() == Some("https");
         let server = ServerName::try_from(host.clone()).ok().filter(|_| is_https);
@@ -88,8 +87,8 @@ impl Collector {
     }
 
     pub(super) async fn post(&mut self, body: &Bytes) -> Result<(), ExportError> {
-        // A connection that stood open may have been closed at the other end meanwhile, which says
-        // nothing of a new one.
+        // An idle connection may have been closed by the other end, which says nothing about a new
+        // one.
         let status = match self.connection.take() {
             Some(open) => match self.exchange(open, body).await {
                 Ok(status) => status,
@@ -118,7 +117,7 @@ impl Collector {
         Ok(self.exchange(connection, body).await?)
     }
 
-    /// The status that is answered. The connection is kept if it can be used again.
+    /// The status of the answer. The connection is kept if it can be reused.
     async fn exchange(&mut self, mut connection: HttpConnection, body: &Bytes) -> Result<u16, hyper::Error> {
         let mut request = Request::post(self.path.as_str());
         if let Some(headers) = request.headers_mut() {
@@ -128,7 +127,7 @@ impl Collector {
         connection.requests.ready().await?;
         let answer = connection.requests.send_request(request).await?;
         let status = answer.status().as_u16();
-        // What it says beside its status tells nothing that we would act upon.
+        // The body would not change what we do.
         if Limited::new(answer.into_body(), TRACE_ANSWER_BYTES_MAX).collect().await.is_ok() {
             self.connection = Some(connection);
         }
@@ -153,7 +152,7 @@ mod tests {
 
     const TAKEN: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 
-    /// Answers requests on one connection, and tells their heads.
+    /// Answers requests on one connection; returns their heads.
     async fn answer(
         mut stream: impl AsyncRead + AsyncWrite + Unpin,
         answers: &[&'static str],

@@ -1,15 +1,15 @@
-//! Which trace something belongs to.
+//! Trace contexts.
 
 use forgerun_core::id::JobId;
 use forgerun_core::job::Head;
 
-/// A place in a trace, as a W3C `traceparent` has it.
+/// A position in a trace, as in a W3C `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceContext {
     pub(crate) trace: u128,
-    /// The span of whoever asked; `None` where the trace begins with us.
+    /// The caller's span; `None` if the trace begins here.
     pub(crate) parent: Option<u64>,
-    /// Whether whoever began the trace wants it recorded.
+    /// Whether the trace is recorded.
     pub(crate) sampled: bool,
 }
 
@@ -19,7 +19,7 @@ impl TraceContext {
         TraceContext { trace, parent: None, sampled: true }
     }
 
-    /// Reads a `traceparent` that the edge has found well-formed; `None` for anything else.
+    /// Parses a `traceparent` that the edge found well formed; `None` for anything else.
     pub(crate) fn parse(traceparent: &str) -> Option<TraceContext> {
         let mut parts = traceparent.trim().split('-').skip(1);
         let trace = u128::from_str_radix(parts.next()?, 16).ok().filter(|trace| *trace != 0)?;

@@ -1,6 +1,5 @@
-//! Attempts to deliver a webhook, as spans in the trace of their job. The receiver gets the place
-//! of the span in `traceparent`, whether or not there is a collector, so that what it does can join
-//! the trace.
+//! Delivery attempts as spans in the trace of their job. The receiver gets the span's position in
+//! `traceparent`, with or without a collector, so that its work can join the trace.
 
 use forgerun_core::history::Event;
 use forgerun_core::job::Job;
@@ -10,7 +9,7 @@ use super::Traces;
 use super::context::TraceContext;
 use super::span::{AttributeValue, Span, SpanKind, SpanName, SpanPart, id};
 
-/// The place of one attempt in the trace of its job.
+/// The position of one attempt in the trace of its job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttemptSpan {
     context: TraceContext,
@@ -19,7 +18,7 @@ pub(crate) struct AttemptSpan {
 }
 
 impl AttemptSpan {
-    /// Attempt number `n` at a delivery about an event of a job.
+    /// Attempt `n` of a delivery about a job's event.
     pub(crate) fn new(job: &Job, event: &Event, delivery: u128, n: u32) -> AttemptSpan {
         AttemptSpan {
             context: TraceContext::of_job(job.id, &job.head),
@@ -28,7 +27,7 @@ impl AttemptSpan {
         }
     }
 
-    /// As the receiver is told.
+    /// The value for the receiver.
     pub(crate) fn traceparent(&self) -> String {
         let flags = u8::from(self.context.sampled);
         format!("00-{:032x}-{:016x}-{flags:02x}", self.context.trace, self.span)
@@ -42,14 +41,14 @@ pub(crate) struct AttemptRecord {
     pub(crate) n: u32,
     pub(crate) began: Time,
     pub(crate) ended: Time,
-    /// What the receiver answered with.
+    /// Status of the answer.
     pub(crate) status: Option<u16>,
-    /// What went wrong, in a word.
+    /// The error in one word.
     pub(crate) error: Option<&'static str>,
 }
 
 impl Traces {
-    /// Tells of an attempt that is over.
+    /// Exports an ended attempt.
     pub(crate) fn attempt(&self, place: &AttemptSpan, told: AttemptRecord) {
         if !place.context.sampled {
             return;

@@ -1,4 +1,4 @@
-//! The steps of jobs, told from commits: what is durable, with the times of the job's own history.
+//! Spans of job steps, from commits: what is durable, with the times of the job's history.
 
 use forgerun_core::history::{Event, EventKind, RetryStatus};
 use forgerun_core::job::Job;
@@ -11,7 +11,7 @@ use super::context::TraceContext;
 use super::span::{AttributeValue, Span, SpanKind, SpanName, SpanPart, id};
 use crate::metrics;
 
-/// Tells every step that ended with the commit.
+/// Exports every step that the commit ended.
 pub(super) fn of_commit(commit: &Commit<'_>, mut tell: impl FnMut(Span)) {
     for (job, event) in metrics::events(commit.changes) {
         let EventKind::Moved { from: Some(from), to, cause, retry_status } = event.kind else { continue };
@@ -30,7 +30,7 @@ pub(super) fn of_commit(commit: &Commit<'_>, mut tell: impl FnMut(Span)) {
     }
 }
 
-/// A job, and the event that is told of it.
+/// A job and its event.
 struct EventSpans<'a> {
     job: &'a Job,
     event: &'a Event,
@@ -38,11 +38,11 @@ struct EventSpans<'a> {
     past: EarlierTimes,
 }
 
-/// What the history knows from before an event.
+/// Times before an event, from the history.
 struct EarlierTimes {
-    /// When the state that was left began.
+    /// Start of the state that was left.
     step_began: Time,
-    /// When the execution of the event began.
+    /// Start of the event's execution.
     execution_began: Time,
 }
 
@@ -62,7 +62,7 @@ impl EarlierTimes {
 }
 
 impl EventSpans<'_> {
-    /// The time in the state that was left, called by what it led to.
+    /// The time in the previous state, named after what it led to.
     fn step(&self, from: State, to: State, cause: Cause) -> Span {
         let name = match from {
             State::Created => "enqueue",
@@ -99,7 +99,7 @@ impl EventSpans<'_> {
         span
     }
 
-    /// A moment at the event, within its execution.
+    /// A span at the event, within its execution.
     fn span(&self, name: &'static str, id: u64) -> Span {
         Span {
             trace: self.context.trace,
@@ -119,7 +119,7 @@ impl EventSpans<'_> {
         }
     }
 
-    /// Why the job failed, in the words of the catalogue: what a worker said may be anything.
+    /// Why the job failed, in the catalogue's words: a worker's text may be anything.
     fn error(&self, to: State) -> Option<&'static str> {
         let error = self.job.last_error().filter(|_| to == State::Failed)?;
         Some(error.kind.entry().title)

@@ -1,8 +1,8 @@
 //! Sends spans to a collector: in batches, one request at a time.
 //!
-//! A collector that is away costs spans, never requests or jobs: a batch is tried a few times and
-//! then dropped, and while it is tried the queue fills and drops what does not fit. The log tells
-//! when it begins and when it is over.
+//! If the collector is down, spans are lost, never requests or jobs: a batch is retried a few times
+//! and then dropped, and meanwhile the queue drops what does not fit. The log reports the beginning
+//! and the end.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) struct SpanExporter {
     collector: Collector,
     clock: Arc<dyn Clock>,
     dropped: Counter,
-    /// Whether the last batch was taken: the log tells of changes only.
+    /// Whether the last batch was accepted: only changes are logged.
     well: bool,
 }
 
@@ -31,7 +31,7 @@ impl SpanExporter {
         SpanExporter { collector, clock, dropped, well: true }
     }
 
-    /// Ends once told to stop and everything that was waiting is sent or dropped.
+    /// Ends once stopped and all buffered spans are sent or dropped.
     pub(super) async fn run(mut self, mut waiting: mpsc::Receiver<Span>, mut stop: watch::Receiver<bool>) {
         loop {
             let batch = self.gather(&mut waiting, &mut stop).await;
@@ -42,7 +42,7 @@ impl SpanExporter {
         }
     }
 
-    /// A batch: full, or what came within a moment after its first span. Empty once it is over.
+    /// A batch: full, or what came within a moment after its first span. Empty at the end.
     async fn gather(
         &self,
         waiting: &mut mpsc::Receiver<Span>,
@@ -58,7 +58,7 @@ impl SpanExporter {
                     None => std::future::pending().await,
                 }
             };
-            // Nothing is lost when a branch is not taken: `recv_many` is safe to drop.
+            // `recv_many` is cancel-safe.
             tokio::select! {
                 biased;
                 n_spans = waiting.recv_many(&mut batch, room) => if n_spans == 0 { break },
@@ -101,7 +101,7 @@ impl SpanExporter {
     }
 }
 
-/// Ready once it is time to stop; whoever would say so being gone means the same.
+/// Resolves on stop, or when the stop sender is dropped.
 async fn told(stop: &mut watch::Receiver<bool>) {
     let _ = stop.wait_for(|stopping| *stopping).await;
 }

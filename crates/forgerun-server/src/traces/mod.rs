@@ -1,5 +1,5 @@
-//! Traces over OTLP, for operators who set `telemetry.otlp_endpoint`; otherwise nothing of this
-//! exists at run time.
+//! Traces over OTLP, if `telemetry.otlp_endpoint` is set; otherwise none of this exists at run
+//! time.
 //!
 //! ```text
 //!   request ──finish──► one span per submit, cancel, retry, key ─┐
@@ -9,9 +9,9 @@
 //! ```
 //!
 //! One job, one trace, from its submission to its end, retries included. Its id is that of the
-//! client's `traceparent`, or the job's own. Ids of spans are computed from what they are about,
-//! and times come from the job's history: no span is kept open, so a job may begin on one node and
-//! end on another, a year or a restart later.
+//! client's `traceparent`, or the job's own. Span ids are computed from their subjects, and times
+//! come from the job's history: no span is kept open, so a job may begin on one node and end on
+//! another, a year or a restart later.
 //!
 //! ```text
 //!   (client's span) ─► POST /v1/jobs ─► execution ─► enqueue · assign · start · run · report
@@ -19,9 +19,9 @@
 //!                                    └► POST /v1/jobs/{job_id}/cancel, …/retry (in the trace of their caller, if it has one)
 //! ```
 //!
-//! Written by hand rather than with the `opentelemetry` crates: they make spans out of live
-//! objects, which we do not have, and would bring a dozen crates and an HTTP client to every build.
-//! What remains is one JSON document of the OTLP specification and one HTTP request.
+//! Written by hand instead of with the `opentelemetry` crates: they make spans from live objects,
+//! which do not exist here, and would add a dozen crates and an HTTP client to every build. What
+//! remains is one JSON document of the OTLP specification and one HTTP request.
 
 mod collector;
 mod context;
@@ -52,7 +52,7 @@ use exporter::SpanExporter;
 pub(crate) use request::RequestSubject;
 use span::Span;
 
-/// Takes spans, and never makes anybody wait.
+/// Accepts spans without blocking.
 #[derive(Debug)]
 pub struct Traces {
     spans: mpsc::Sender<Span>,
@@ -62,7 +62,7 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Starts sending to the collector, if there is one. Ends with [`Traces::stop`].
+    /// Starts exporting, if a collector is configured. Ends with [`Traces::stop`].
     pub(crate) fn start(to: &Telemetry, clock: Arc<dyn Clock>, dropped: Counter) -> Option<Traces> {
         let endpoint = to.otlp_endpoint.as_deref()?;
         let collector = Collector::new(endpoint, &to.otlp_headers, None);
@@ -79,7 +79,7 @@ impl Traces {
         }
     }
 
-    /// Sends what is waiting, within reason, and ends.
+    /// Sends the buffered spans, within a timeout, and ends.
     pub(crate) async fn stop(&self) {
         self.stop.send_replace(true);
         let sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -91,7 +91,7 @@ impl Traces {
     }
 }
 
-/// Counts commits and tells their story.
+/// Counts commits and exports their spans.
 #[derive(Debug)]
 pub(crate) struct CommitObserver {
     pub(crate) metrics: Arc<Metrics>,

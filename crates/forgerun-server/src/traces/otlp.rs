@@ -1,16 +1,14 @@
-//! Spans as the JSON of OTLP 1.x: an `ExportTraceServiceRequest` with its names in lowerCamelCase,
-//! ids in hex, and 64-bit numbers as text.
+//! Spans as OTLP 1.x JSON: an `ExportTraceServiceRequest` with names in lowerCamelCase, ids in hex,
+//! and 64-bit numbers as text.
 
 use forgerun_core::time::Time;
 use serde_json::{Value as Json, json};
 
 use super::span::{AttributeValue, Span, SpanName};
 
-/// What a span says of a request that was answered with 5xx; why is in the log, under the request
-/// id.
+/// The status of a request answered with 5xx; the log has the reason, under the request id.
 pub(super) const SERVER_FAULT: &str = "the server could not do it";
 
-/// `STATUS_CODE_ERROR`.
 const ERROR: u8 = 2;
 
 /// The body of one request to a collector.
@@ -42,7 +40,7 @@ fn span(span: &Span) -> Json {
         "name": name,
         "kind": span.kind as u8,
         "startTimeUnixNano": nanos(span.began),
-        // A clock that went back must not give a span that ends before it began.
+        // If the clock went back, a span must not end before it began.
         "endTimeUnixNano": nanos(span.ended.max(span.began)),
         "attributes": span.attributes.iter().map(attribute).collect::<Vec<_>>(),
         "status": {},

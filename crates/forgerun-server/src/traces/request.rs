@@ -1,5 +1,5 @@
-//! Requests that change something, as spans. Looking at jobs is not traced: clients that poll would
-//! drown the rest.
+//! Spans of requests that change something. Reads are not traced: polling clients would drown the
+//! rest.
 
 use forgerun_core::id::{ExecutionId, JobId, KeyId};
 use forgerun_core::job::Job;
@@ -11,7 +11,7 @@ use super::span::{AttributeValue, Span, SpanKind, SpanName, SpanPart, id};
 use super::{Traces, otlp};
 use crate::edge::Exchange;
 
-/// What a request turned out to be about: known once its handler knows.
+/// The subject of a request, known once its handler knows it.
 #[derive(Clone, Debug)]
 pub(crate) enum RequestSubject {
     /// A job, as the request left it.
@@ -28,7 +28,7 @@ pub(crate) enum RequestSubject {
 }
 
 impl RequestSubject {
-    /// A job; `fresh` if the request brought it into the world.
+    /// A job; `fresh` if the request created it.
     pub(crate) fn job(job: &Job, fresh: bool) -> RequestSubject {
         let context = job.head.traceparent.as_deref().and_then(TraceContext::parse);
         RequestSubject::Job { id: job.id, state: job.state, context, fresh }
@@ -41,7 +41,7 @@ impl RequestSubject {
         }
     }
 
-    /// How the request left the job.
+    /// The state of the job after the request.
     pub(crate) fn state(&self) -> Option<State> {
         match self {
             RequestSubject::Job { state, .. } => Some(*state),
@@ -72,7 +72,7 @@ impl RequestSubject {
 }
 
 impl Traces {
-    /// Tells of a request that was answered, if it is one that changes something.
+    /// Exports an answered request, if it changes something.
     pub(crate) fn request(&self, exchange: &Exchange, status: u16, ended: Time) {
         if exchange.action.is_empty() || exchange.is_read() {
             return;
@@ -99,7 +99,7 @@ impl Traces {
             kind: SpanKind::Server,
             began: exchange.began,
             ended,
-            // A refusal is the caller's mistake, not a fault of the one who refuses.
+            // A refusal is the caller's mistake, not an error of the server.
             error: (status >= 500).then_some(otlp::SERVER_FAULT),
             attributes,
             link: place.link,
@@ -107,8 +107,7 @@ impl Traces {
     }
 }
 
-/// The method, as one of those with which something can be changed; a made-up one must not make up
-/// names.
+/// The method, if it can change something; unknown methods must not create span names.
 fn method(exchange: &Exchange) -> &'static str {
     let known = ["POST", "DELETE", "PATCH", "PUT"].into_iter().find(|known| exchange.method == *known);
     known.unwrap_or("_OTHER")
@@ -121,8 +120,8 @@ struct SpanPosition {
     link: Option<(u128, u64)>,
 }
 
-/// In the caller's trace, if it has one; else in the trace of what it is about, else in one of its
-/// own. `None` if the caller's trace is not recorded.
+/// In the caller's trace, if there is one; else in the subject's, else in a new one. `None` if the
+/// caller's trace is not recorded.
 fn place(exchange: &Exchange) -> Option<SpanPosition> {
     let request = exchange.request_id().parse::<ExecutionId>().map_or(1, ExecutionId::as_u128);
     let given = exchange.trace_context().0.as_deref().and_then(TraceContext::parse);
@@ -141,8 +140,8 @@ fn place(exchange: &Exchange) -> Option<SpanPosition> {
             let link = other.map(|(context, birth)| (context.trace, birth));
             (given.sampled, SpanPosition { trace: given.trace, id: own, parent: given.parent, link })
         }
-        // The request that made a key may have been in a trace of its caller, so a key has no sure
-        // parent.
+        // The request that created a key may have been in its caller's trace, so a key has no
+        // certain parent.
         (None, Some((context, birth))) => {
             let parent = about.and_then(RequestSubject::job_id).map(|_| birth);
             (context.sampled, SpanPosition { trace: context.trace, id: own, parent, link: None })

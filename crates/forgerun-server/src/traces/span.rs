@@ -1,9 +1,8 @@
-//! A span that has ended: all that is told of one step.
+//! An ended span: one step.
 
 use forgerun_core::random::mix;
 use forgerun_core::time::Time;
 
-/// A span that has ended.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
     pub(super) trace: u128,
@@ -13,23 +12,22 @@ pub(super) struct Span {
     pub(super) kind: SpanKind,
     pub(super) began: Time,
     pub(super) ended: Time,
-    /// What went wrong, if something did.
+    /// Error, if any.
     pub(super) error: Option<&'static str>,
     pub(super) attributes: Vec<(&'static str, AttributeValue)>,
-    /// A span of another trace that this one is about.
+    /// A related span of another trace.
     pub(super) link: Option<(u128, u64)>,
 }
 
-/// What a span is called: few names, so that they can be grouped by.
+/// Span names: few, so that they can be grouped by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpanName {
     /// A step of a job.
     Step(&'static str),
-    /// A request: its method and the pattern of its route.
+    /// Method and route of a request.
     Request(&'static str, &'static str),
 }
 
-/// Which side of a conversation a span tells of, by OTLP's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpanKind {
     Internal = 1,
@@ -37,7 +35,7 @@ pub(super) enum SpanKind {
     Client = 3,
 }
 
-/// The value of an attribute. No secrets and no payloads.
+/// An attribute value. No secrets and no payloads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum AttributeValue {
     Word(&'static str),
@@ -45,23 +43,23 @@ pub(super) enum AttributeValue {
     Number(i64),
 }
 
-/// What a span is of its subject, which has an id of 128 bits: with it, the id of the span.
+/// The part of a subject that a span is about: together with the subject's 128 bit id it determines
+/// the span's id.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum SpanPart {
-    /// The request that brought it into the world.
+    /// The request that created it.
     Birth,
     Request,
     Execution(u32),
-    /// The step that its nth event ended.
+    /// The step ended by its nth event.
     Step(u32),
     /// The writing of its report with its nth event.
     Report(u32),
-    /// The nth attempt to deliver it.
+    /// Its nth delivery attempt.
     Attempt(u32),
 }
 
-/// The id of a span: the same on every node and at every time, and different from all others as far
-/// as 64 bits go.
+/// The id of a span: the same on every node and at every time, and unique as far as 64 bits go.
 pub(super) fn id(subject: u128, part: SpanPart) -> u64 {
     let (tag, n) = match part {
         SpanPart::Birth => (1, 0),

@@ -1,4 +1,4 @@
-//! CloudEvents 1.0 over HTTP: the same body in an envelope (structured mode) or beside one in
+//! CloudEvents 1.0 over HTTP: the body within an envelope (structured mode), or with envelope
 //! headers (binary mode).
 
 use axum::http::{HeaderName, HeaderValue};
@@ -8,20 +8,20 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// The media type of an event with its envelope around it.
+/// Media type of an event in structured mode.
 pub const STRUCTURED_MEDIA_TYPE: &str = "application/cloudevents+json";
 
-/// What the envelope says of a body.
+/// The envelope of a body.
 #[derive(Clone, Debug)]
 pub struct CloudEvent {
-    /// Unique together with the source: a receiver that saw it before can leave it.
+    /// Unique together with the source: receivers detect repetitions by it.
     pub id: String,
-    /// Who tells: the public address of the server.
+    /// The public address of the server.
     pub source: String,
     /// `dev.forgerun.job.…`
     pub kind: String,
     pub subject: Option<String>,
-    /// When it happened, in RFC 3339.
+    /// In RFC 3339.
     pub time: String,
 }
 
@@ -44,7 +44,7 @@ struct StructuredCloudEvent<'a> {
 const SPECVERSION: &str = "1.0";
 
 impl CloudEvent {
-    /// The body within the envelope. JSON stays JSON, with its bytes as they are.
+    /// The body within the envelope. JSON stays JSON, byte for byte.
     pub fn structured(&self, content_type: &str, body: &[u8]) -> Bytes {
         let json = content_type.split(';').next().is_some_and(|essence| essence.trim().ends_with("json"));
         let data = if json { serde_json::from_slice::<&RawValue>(body).ok() } else { None };
@@ -75,7 +75,7 @@ impl CloudEvent {
         fixed.into_iter().chain(subject).collect()
     }
 
-    /// The envelope as headers, beside a body that is left alone.
+    /// The envelope as headers, with an unchanged body.
     pub fn headers(&self) -> Vec<(HeaderName, HeaderValue)> {
         let subject = self.subject.as_deref().map(|subject| ("ce-subject", subject));
         let fixed = [
@@ -92,8 +92,8 @@ impl CloudEvent {
     }
 }
 
-/// As the HTTP binding has it: whatever is not printable ASCII, and blanks, quotes and percent
-/// signs.
+/// As in the HTTP binding: encodes everything that is not printable ASCII, and blanks, quotes and
+/// percent signs.
 fn percent_encoded(value: &str) -> String {
     let encode = |byte: u8| match byte {
         b'"' | b'%' | 0..=b' ' | 0x7f.. => format!("%{byte:02X}"),

@@ -1,5 +1,5 @@
-//! What a delivery says: the same at every attempt, so it can be shown to its owner at any time.
-//! What belongs to one attempt, its moment and its signatures, is the [`Letter`](super::Letter)'s.
+//! The contents of a delivery: the same for every attempt, so its owner can see them at any time.
+//! The time and signatures of an attempt belong to the [`DeliveryRequest`](super::DeliveryRequest).
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -18,25 +18,26 @@ use super::cloud_event::{CloudEvent, STRUCTURED_MEDIA_TYPE};
 use super::request::put;
 use super::signature::content_digest;
 
-/// The `type` of a test as a CloudEvent.
+/// The CloudEvent `type` of a test.
 const TEST_KIND: &str = "dev.forgerun.webhook.test";
 
-/// What is in a letter.
+/// The contents of a delivery.
 #[derive(Clone, Debug)]
 pub struct Contents {
-    /// The delivery: what a receiver knows a repetition by.
+    /// Receivers detect repetitions by it.
     pub id: String,
-    /// What happened: `job_failed`.
+    /// The event's name: `job_failed`.
     pub event: &'static str,
-    /// The media type of the body.
+    /// Media type of the body.
     pub content_type: &'static str,
     pub body: Bytes,
-    /// The envelope, where it is in headers.
+    /// The envelope, if it is in headers.
     pub envelope: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Contents {
-    /// What is told of a delivery by the server at `source`, wrapped as its webhook wants it now.
+    /// The contents of a delivery from the server at `source`, in the current format of its
+    /// webhook.
     pub fn new(prepared: &PreparedDelivery, source: &str) -> Contents {
         let PlainContents { content_type, body, envelope } = PlainContents::new(prepared, source);
         let wrapping = prepared.webhook.as_ref().map_or(Wrapping::None, |webhook| webhook.envelope);
@@ -52,12 +53,12 @@ impl Contents {
         Contents { id: prepared.delivery.id.to_string(), event, content_type, body, envelope }
     }
 
-    /// Whether it is told in the words of Open Job Spec.
+    /// Whether the body is an event of Open Job Spec.
     pub fn is_of_ojs(&self) -> bool {
         self.envelope.iter().any(|(name, _)| *name == OJS_EVENT_TYPE)
     }
 
-    /// The header fields that every attempt has.
+    /// Header fields of every attempt.
     pub fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         put(&mut headers, CONTENT_TYPE.as_str(), self.content_type);
@@ -73,7 +74,7 @@ const OJS_EVENT_TYPE: HeaderName = HeaderName::from_static("x-ojs-event-type");
 const OJS_DELIVERY: HeaderName = HeaderName::from_static("x-ojs-delivery-id");
 const OJS_SUBSCRIPTION: HeaderName = HeaderName::from_static("x-ojs-subscription-id");
 
-/// The event of Open Job Spec that a subscriber is told of, with the header fields of its webhooks.
+/// An Open Job Spec event, with the header fields of its webhooks.
 fn of_ojs(
     prepared: &PreparedDelivery,
     envelope: &CloudEvent,
@@ -100,7 +101,7 @@ fn of_ojs(
     (JSON, told.to_string().into(), headers.to_vec())
 }
 
-/// What is told, and what an envelope says of it.
+/// Body and envelope attributes.
 struct PlainContents {
     content_type: &'static str,
     body: Bytes,

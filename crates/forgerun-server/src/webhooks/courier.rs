@@ -1,5 +1,5 @@
-//! The engine's courier: makes a letter of a delivery, sends it, counts and logs the attempt, and
-//! says what came of it.
+//! The engine's courier: builds and sends the request of a delivery, counts and logs the attempt,
+//! and reports the result.
 
 use std::sync::Arc;
 
@@ -19,22 +19,22 @@ use crate::config::PrivateTargets;
 use crate::metrics::scenario;
 use crate::traces::{AttemptRecord, AttemptSpan, Traces};
 
-/// Sends what the engine hands out.
+/// Sends deliveries for the engine.
 pub struct WebhookCourier {
     pub sender: Sender,
-    /// What to sign with; nothing if signing is off.
+    /// Signing keys; `None` if signing is off.
     pub keys: Option<Arc<SigningKeys>>,
-    /// Whether private addresses are called.
+    /// Whether private addresses may be called.
     pub private: PrivateTargets,
-    /// The public address of the server; `/` if it has none.
+    /// Public address of the server; `/` if it has none.
     pub source: String,
     pub metrics: WebhookMetrics,
-    /// Who tells a collector, if there is one.
+    /// Set if a trace collector is configured.
     pub traces: Option<Arc<Traces>>,
     pub clock: Arc<dyn Clock>,
 }
 
-/// Cheap to clone, as every send needs one of its own.
+/// Cheap to clone, since every send needs one.
 #[derive(Clone)]
 pub struct SharedCourier(pub Arc<WebhookCourier>);
 
@@ -73,7 +73,7 @@ impl WebhookCourier {
 
     async fn deliver(&self, prepared: &PreparedDelivery, place: Option<&AttemptSpan>) -> SendVerdict {
         let failed = |error| SendVerdict::Failed { error, retry_after: None };
-        // Judged again: what was allowed when it was registered may not be any more.
+        // Checked again: the address rules may have changed since the registration.
         let Ok(target) = Target::parse(prepared.url(), self.private) else {
             return failed(SendError::BadTarget);
         };
@@ -110,7 +110,7 @@ impl WebhookCourier {
     }
 }
 
-/// Counts down also when a send is broken off.
+/// Counts down also when a send is cancelled.
 struct InFlight<'a>(&'a WebhookMetrics);
 
 impl Drop for InFlight<'_> {
@@ -136,8 +136,7 @@ fn report(verdict: &SendVerdict) -> AttemptReport {
     }
 }
 
-/// One line per attempt. Of the URL no more than where it leads: path and query may be secrets of
-/// the receiver.
+/// One line per attempt, with the URL's origin only: path and query may be secrets of the receiver.
 fn log(prepared: &PreparedDelivery, verdict: &SendVerdict, took: std::time::Duration) {
     let (status, error) = match verdict {
         SendVerdict::Delivered(status) => (Some(*status), None),

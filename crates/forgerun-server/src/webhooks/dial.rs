@@ -1,6 +1,5 @@
-//! A connection to a receiver: the name is resolved once, every address it leads to is judged, and
-//! one of these very addresses is dialled. There is no second look-up that could give another
-//! answer.
+//! Connects to a receiver: the name is resolved once, every address is checked, and one of these
+//! very addresses is called. There is no second look-up that could give another answer.
 
 use std::future::Future;
 use std::io;
@@ -26,17 +25,17 @@ use crate::limits::{WEBHOOK_ADDRESSES_TRIED_MAX, WEBHOOK_CONNECT_TIMEOUT, WEBHOO
 /// The addresses of a name.
 pub type Addresses<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send + 'a>>;
 
-/// Who knows the addresses of names.
+/// Resolves names.
 pub trait Resolve: Send + Sync + 'static {
     /// All addresses of a name.
     fn resolve<'a>(&'a self, name: &'a str) -> Addresses<'a>;
 }
 
-/// Asks as every other program on this machine does.
+/// The system's resolver.
 #[derive(Clone, Debug)]
 pub struct SystemResolver {
-    /// A look-up occupies a thread until the name servers have answered or given up, also when
-    /// nobody waits for it any more.
+    /// A look-up occupies a thread until the name servers have answered or given up, even if its
+    /// caller is gone.
     threads: Arc<Semaphore>,
 }
 
@@ -65,7 +64,7 @@ pub(crate) struct Dialler {
     resolver: Arc<dyn Resolve>,
     private: PrivateTargets,
     roots: Option<RootCertStore>,
-    /// Reading the certificates of the system takes a while, and many a server never needs them.
+    /// Loading the system's certificates takes a while, and many servers never need them.
     tls: OnceLock<TlsConnector>,
 }
 
@@ -81,7 +80,7 @@ impl Dialler {
     pub(crate) async fn dial(&self, target: &Target) -> Result<HttpConnection, SendError> {
         let connect = async {
             let stream = self.connect(target).await?;
-            // Answers to small requests; waiting for more to send would only delay them.
+            // Requests and answers are small; waiting for more to send would only delay them.
             let _ = stream.set_nodelay(true);
             if !target.is_https() {
                 return HttpConnection::open(stream).await.map_err(|_| SendError::Closed);
@@ -96,7 +95,7 @@ impl Dialler {
     async fn connect(&self, target: &Target) -> Result<TcpStream, SendError> {
         let addresses = self.addresses(target).await?;
         let n_tried = addresses.len().min(WEBHOOK_ADDRESSES_TRIED_MAX);
-        // One address that swallows packets must not cost the time of all.
+        // One address that swallows packets must not use up the whole timeout.
         let share = WEBHOOK_CONNECT_TIMEOUT / n_tried.max(1) as u32;
         let mut error = SendError::NoSuchName;
         for address in addresses.into_iter().take(n_tried) {
@@ -110,11 +109,11 @@ impl Dialler {
         Err(error)
     }
 
-    /// The addresses to dial. One bad address spoils them all: a name that leads into our network
-    /// and out of it is a trap.
+    /// The addresses to call. One bad address refuses them all: a name that leads both into our
+    /// network and out of it is a trap.
     async fn addresses(&self, target: &Target) -> Result<Vec<IpAddr>, SendError> {
         let (addresses, private) = match target.peer() {
-            // A literal address never gets to a resolver, so it is judged here as well.
+            // A literal address is not resolved, so it is checked here as well.
             Peer::Address(address) => (vec![address], self.private),
             Peer::Name(name) => {
                 let found = self.resolver.resolve(&name).await.map_err(|_| SendError::NoSuchName)?;

@@ -1,4 +1,4 @@
-//! The public keys of a server, for whoever verifies on the command line.
+//! Fetches a server's public keys, for verification on the command line.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,14 +17,13 @@ use super::target::{Objection, Target};
 use crate::config::PrivateTargets;
 use crate::limits::WEBHOOK_KEYS_BYTES_MAX;
 
-/// How long a server may take to show its keys.
+/// Timeout of fetching keys.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
-    /// A JWK set on the web: `https://…/.well-known/forgerun/webhook-keys`.
+    /// A JWK set at a URL: `https://…/.well-known/forgerun/webhook-keys`.
     Url(String),
-    /// A JWK set in a file.
     File(PathBuf),
 }
 
@@ -42,16 +41,15 @@ impl KeySource {
 /// Why there are no keys.
 #[derive(Debug, thiserror::Error)]
 pub enum NoKeys {
-    /// The URL will not do.
+    /// The URL is not allowed.
     #[error("could not fetch the keys: the URL {0}")]
     Url(Objection),
-    /// The server did not answer as it should.
+    /// The request failed.
     #[error("could not fetch the keys: {0}")]
     Server(SendError),
-    /// The file cannot be read.
     #[error("could not read {path}: {source}")]
     File { path: PathBuf, source: std::io::Error },
-    /// There are none in it.
+    /// The set has no usable key.
     #[error(
         "could not find an Ed25519 key: it must be a JWK set, as /.well-known/forgerun/webhook-keys shows it"
     )]

@@ -1,17 +1,17 @@
-//! Which addresses a webhook must not reach (ruling C-75): a server that calls where its users tell
-//! it to must not be a way into its own network.
+//! Addresses that webhooks must not reach (ruling C-75): a server that calls URLs of its users must
+//! not be a way into its own network.
 //!
-//! An address inside another counts as both: `::ffff:10.0.0.1`, NAT64, 6to4 and Teredo are judged
+//! An address embedded in another counts, too: `::ffff:10.0.0.1`, NAT64, 6to4 and Teredo are judged
 //! by the IPv4 address they lead to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::config::PrivateTargets;
 
-/// Why an address is not called.
+/// Why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressRefused {
-    /// Link-local, or where a cloud keeps the credentials of its machines.
+    /// Link-local, or a cloud's metadata service.
     #[error("must not lead to a link-local or metadata address")]
     Never,
     /// Loopback, private or otherwise not part of the public network.
@@ -19,7 +19,7 @@ pub enum AddressRefused {
     Private,
 }
 
-/// Whether the server may call this address.
+/// Checks whether the server may call this address.
 pub fn judge(address: IpAddr, private: PrivateTargets) -> Result<(), AddressRefused> {
     match (place(address), private) {
         (AddressClass::Never, _) => Err(AddressRefused::Never),
@@ -29,7 +29,7 @@ pub fn judge(address: IpAddr, private: PrivateTargets) -> Result<(), AddressRefu
     }
 }
 
-/// Where an address is, from the harmless to what is refused always.
+/// The class of an address, from harmless to always refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum AddressClass {
     Public,
@@ -51,8 +51,7 @@ fn place(address: IpAddr) -> AddressClass {
 const METADATA_V4: [Ipv4Addr; 3] =
     [Ipv4Addr::new(100, 100, 100, 200), Ipv4Addr::new(168, 63, 129, 16), Ipv4Addr::new(192, 0, 0, 192)];
 
-/// Networks that are not the public one, by the registry of special addresses: network and length
-/// of its prefix.
+/// Networks that are not public, by the registry of special addresses: network and prefix length.
 const PRIVATE_V4: [([u8; 4], u32); 14] = [
     ([0, 0, 0, 0], 8),
     ([10, 0, 0, 0], 8),
@@ -81,7 +80,7 @@ fn place_v4(address: Ipv4Addr) -> AddressClass {
     if PRIVATE_V4.iter().any(within) { AddressClass::Private } else { AddressClass::Public }
 }
 
-/// Metadata services of Amazon and Google, in the range of private networks.
+/// Metadata services of Amazon and Google, in private ranges.
 const METADATA_V6: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x254), Ipv6Addr::new(0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254)];
 
@@ -90,10 +89,10 @@ fn place_v6(address: Ipv6Addr) -> AddressClass {
         return AddressClass::Never;
     }
     let [first, second, ..] = address.segments();
-    // Only 2000::/3 is given to the public network; NAT64 leads there.
+    // Only 2000::/3 is assigned to the public network; NAT64 leads there.
     let outside = first & 0xe000 != 0x2000 && !is_nat64(address) && address.to_ipv4_mapped().is_none();
     let special = match first {
-        // Protocol assignments; Teredo is judged by what it leads to.
+        // Protocol assignments; Teredo is judged by its target.
         0x2001 => (second < 0x200 && second != 0) || second == 0xdb8,
         0x3fff => second < 0x1000,
         _ => false,
@@ -116,7 +115,7 @@ fn embedded(address: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
         | [0x64, 0xff9b, 0, 0, 0, 0, a, b]
         | [0x64, 0xff9b, 1, _, _, _, a, b] => [pair(a, b), None],
         [0x2002, a, b, ..] => [pair(a, b), None],
-        // Teredo: the server as it is, the client with all bits turned.
+        // Teredo: the server as it is, the client with all bits inverted.
         [0x2001, 0, a, b, _, _, c, d] => [pair(a, b), pair(!c, !d)],
         // ISATAP, under any prefix.
         [_, _, _, _, 0 | 0x200, 0x5efe, a, b] => [pair(a, b), None],

@@ -1,9 +1,7 @@
-//! The keys that deliveries are signed with (Ed25519), and the set of public ones that receivers
-//! verify with.
+//! Keys that sign deliveries (Ed25519), and the published set that receivers verify with.
 //!
-//! One key signs. Those before it stay in the published set for a while, so that what was signed
-//! before a change of keys can still be verified after it. Where the keys are kept is the store's
-//! matter.
+//! One key signs. Previous ones stay in the published set for a while, so that earlier signatures
+//! can still be verified. The store keeps the keys.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
@@ -13,11 +11,11 @@ use serde_json::{Value, json};
 
 use crate::limits::WEBHOOK_KEYS_MAX;
 
-/// A public key: what a receiver needs.
+/// A public key, for receivers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {
     bytes: Vec<u8>,
-    /// The thumbprint of RFC 7638: whoever has the key can compute it.
+    /// The thumbprint of RFC 7638.
     pub id: String,
 }
 
@@ -29,7 +27,7 @@ impl PublicKey {
         PublicKey { bytes: bytes.to_vec(), id }
     }
 
-    /// Reads a key of a JWK set; `None` for a key of another kind.
+    /// Parses a key of a JWK set; `None` for a key of another kind.
     pub fn from_jwk(jwk: &Value) -> Option<PublicKey> {
         let is_ours = jwk["kty"] == "OKP" && jwk["crv"] == "Ed25519";
         let bytes = URL_SAFE_NO_PAD.decode(jwk["x"].as_str()?).ok()?;
@@ -38,7 +36,7 @@ impl PublicKey {
         Some(PublicKey { bytes, id })
     }
 
-    /// Whether the holder of the private key signed this.
+    /// Whether the private key signed this.
     pub fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.bytes).verify(message, signature).is_ok()
     }
@@ -61,7 +59,7 @@ impl std::fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// The key pair that belongs to a seed.
+    /// The key pair of a seed.
     pub fn from_seed(seed: &[u8; 32]) -> Signer {
         let pair = Ed25519KeyPair::from_seed_unchecked(seed).expect("any 32 bytes are a seed");
         let public = PublicKey::new(pair.public_key().as_ref());
@@ -73,7 +71,7 @@ impl Signer {
     }
 }
 
-/// The key that signs, and those that a receiver may still meet.
+/// The signing key, and others that receivers may meet.
 #[derive(Debug)]
 pub struct KeySet {
     pub signing: Signer,
@@ -89,7 +87,7 @@ impl KeySet {
     }
 }
 
-/// The keys of a JWK set that we can verify with.
+/// The usable keys of a JWK set.
 pub fn read_document(text: &[u8]) -> Option<Vec<PublicKey>> {
     let document: Value = serde_json::from_slice(text).ok()?;
     let keys = document["keys"].as_array()?.iter().take(WEBHOOK_KEYS_MAX);

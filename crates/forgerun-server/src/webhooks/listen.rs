@@ -1,5 +1,5 @@
-//! A receiver for trying things out: prints each delivery and whether its signatures hold; keeps it
-//! and hands it on, if asked to.
+//! A receiver for testing: prints each delivery and checks its signatures; saves and forwards it,
+//! if requested.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -32,23 +32,23 @@ use crate::limits::{
     LISTEN_BODY_BYTES_MAX, LISTEN_IDS_MAX, LISTEN_NAME_CHARS_MAX, LISTEN_SHOWN_CHARS_MAX, WEBHOOK_TOLERANCE,
 };
 
-/// How long the program behind `--forward` may take. The server itself gives up after 5 s.
+/// Timeout of `--forward`. The server itself gives up after 5 s.
 const FORWARD_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 pub struct ListenOptions {
     pub secrets: Vec<WebhookSecret>,
-    /// Where the public keys of the server are.
+    /// Source of the server's public keys.
     pub keys: Option<KeySource>,
-    /// What to answer, unless the delivery is handed on.
+    /// The answer, unless the delivery is forwarded.
     pub answer: StatusCode,
-    /// Where each delivery is handed on to; its answer is passed back.
+    /// Target of forwarding; its answer is returned.
     pub forward: Option<Target>,
-    /// The folder in which each delivery is kept, in the form that `verify` reads.
+    /// The folder for deliveries, in the form that `verify` reads.
     pub save: Option<PathBuf>,
 }
 
-/// A receiver that has its port.
+/// A bound receiver.
 pub struct WebhookListener {
     socket: TcpListener,
     pub address: SocketAddr,
@@ -64,15 +64,15 @@ struct Receiver {
 #[derive(Default)]
 struct ReceiverState {
     keys: Vec<PublicKey>,
-    /// Deliveries that were here before, the latest last.
+    /// Earlier deliveries, the latest last.
     seen: VecDeque<String>,
 }
 
 impl WebhookListener {
-    /// Takes a port on loopback; 0 takes a free one.
+    /// Binds a port on loopback; 0 picks a free one.
     ///
     /// # Errors
-    /// If the port is taken.
+    /// If the port is in use.
     pub async fn bind(port: u16) -> io::Result<WebhookListener> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let taken = |error: io::Error| {
@@ -83,10 +83,9 @@ impl WebhookListener {
         Ok(WebhookListener { socket, address })
     }
 
-    /// Receives until `stop` is ready. `tell` is told what to show of each delivery.
+    /// Receives until `stop` resolves. `tell` gets the text about each delivery.
     ///
     /// # Errors
-    /// If the socket fails.
     pub async fn receive(
         self,
         options: ListenOptions,
@@ -97,7 +96,7 @@ impl WebhookListener {
             Sender::new(SenderOptions::new(FORWARD_TIMEOUT, PrivateTargets::Allow), Arc::new(SystemClock));
         let receiver = Arc::new(Receiver { options, sender, state: Mutex::default(), tell: Box::new(tell) });
         let router = Router::new().fallback(receive).with_state(receiver);
-        // Connections that a sender keeps open for the next delivery must not hold up the end.
+        // Idle connections of senders must not delay the end.
         let serving = axum::serve(self.socket, router).into_future();
         tokio::select! {
             ended = serving => ended,
@@ -158,7 +157,7 @@ fn save(folder: &Path, delivery: &ReceivedDelivery<'_>) -> io::Result<PathBuf> {
 }
 
 impl Receiver {
-    /// Sends the delivery as it came; the status of the answer.
+    /// Forwards the delivery unchanged; returns the status of the answer.
     async fn forward(&self, target: &Target, delivery: &ReceivedDelivery<'_>) -> StatusCode {
         let mut request = Request::new(Full::new(Bytes::copy_from_slice(delivery.body)));
         *request.method_mut() = Method::try_from(delivery.method).unwrap_or(Method::POST);
@@ -197,8 +196,7 @@ impl Receiver {
             _ => checked("RFC 9421", &verify::message_signature(delivery, &means)),
         };
         text += &match means.secrets {
-            // The callback of a job has no secret and no such signature, so there is nothing to ask
-            // for.
+            // The callback of a job has no secret and no such signature, so no key is needed.
             [] if !delivery.headers.contains_key("webhook-signature") => String::new(),
             [] => not_checked("Standard Webhooks", "give --secret whsec_… to check it"),
             _ => checked("Standard Webhooks", &verify::standard_signature(delivery, &means)),
@@ -206,8 +204,7 @@ impl Receiver {
         text
     }
 
-    /// Fetches the keys when there are none, or when the delivery was signed with one that is not
-    /// among them.
+    /// Fetches the keys if there are none, or the delivery's key is unknown.
     async fn refresh_keys(
         &self,
         state: &mut ReceiverState,
@@ -240,8 +237,7 @@ fn heading(delivery: &ReceivedDelivery<'_>, seen: &mut VecDeque<String>) -> Stri
     heading
 }
 
-/// JSON with line breaks, other text as it is, both cut off; control characters never reach the
-/// terminal.
+/// JSON with line breaks, other text unchanged, both cut off; without control characters.
 fn shown_body(delivery: &ReceivedDelivery<'_>) -> String {
     let content_type =
         delivery.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("no type");

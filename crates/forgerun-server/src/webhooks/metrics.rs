@@ -1,5 +1,5 @@
-//! What an operator can count of deliveries. The first two names are the specification's. No label
-//! names a receiver or a client.
+//! Metrics of deliveries. The first two names are the specification's. No label names a receiver or
+//! a client.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 use super::send_error::SendError;
 use super::sender::SendVerdict;
 
-/// The receiver says that it is gone for good.
+/// The receiver is gone for good.
 const GONE: &str = "gone";
 
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -27,9 +27,9 @@ pub struct WebhookMetrics {
     failures: Family<ReasonLabel, Counter>,
     seconds: Histogram,
     pub in_flight: Gauge,
-    /// How long the delivery that is due longest has waited, in seconds.
+    /// Seconds for which the oldest due delivery has waited.
     pub lag: Gauge,
-    /// Webhooks that the server stopped calling.
+    /// Webhooks disabled by the server.
     pub disabled: Counter,
 }
 

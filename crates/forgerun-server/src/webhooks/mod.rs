@@ -1,5 +1,5 @@
-//! Webhooks, outwards: from "here is a body for this URL" to "the receiver said". What is to be
-//! sent, when, and how often is the engine's matter.
+//! Outgoing webhooks: sends a body to a URL and reports the receiver's answer. The engine decides
+//! what is sent, when, and how often.
 //!
 //! ```text
 //!   Target ── Letter ── signed twice ──► Sender ──► Dialler: resolve once, judge every address, dial a judged one
@@ -7,13 +7,13 @@
 //!                                          └ Verdict: delivered, gone, failed
 //! ```
 //!
-//! - `guard`: addresses that are not called; `target`: URLs that may be.
+//! - `guard`: refused addresses; `target`: allowed URLs.
 //! - `keys`, `signature`: RFC 9421 with Ed25519; `standard`: Standard Webhooks.
-//! - `signing_keys`: the keys of a running server; `courier`: the engine's.
-//! - `contents`: what a delivery says at every attempt; `envelope`: CloudEvents; `letter`: one
-//!   attempt as a request.
-//! - `dial`, `pool`, `sender`, `trouble`: getting it there, and what can go wrong.
-//! - `verify`: why a signature does not match; `listen`: a receiver for trying things out; `fetch`:
+//! - `signing_keys`: the keys of a running server; `courier`: the engine's interface.
+//! - `contents`: the same for every attempt; `cloud_event`: envelopes; `request`: one attempt as a
+//!   request.
+//! - `dial`, `pool`, `sender`, `send_error`: connections, sending, errors.
+//! - `verify`: explains why a signature does not match; `listen`: a receiver for testing; `fetch`:
 //!   keys for both.
 
 pub mod cloud_event;

@@ -1,4 +1,4 @@
-//! Connections that wait for the next delivery to the same place. Bounded in number and in time.
+//! Idle connections to receivers. Bounded in number and time.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ struct IdleConnections {
 }
 
 impl ConnectionPool {
-    /// A connection that was open a moment ago.
+    /// A recent idle connection.
     pub(crate) fn take(&self, origin: &str, now: Time) -> Option<HttpConnection> {
         let mut idle = self.lock();
         let waiting = idle.by_origin.get_mut(origin)?;
@@ -40,7 +40,7 @@ impl ConnectionPool {
         found
     }
 
-    /// Keeps a connection for the next, if there is room.
+    /// Keeps a connection for reuse, if there is room.
     pub(crate) fn put(&self, origin: String, connection: HttpConnection, now: Time) {
         let mut idle = self.lock();
         if idle.n_connections >= WEBHOOK_IDLE_MAX {

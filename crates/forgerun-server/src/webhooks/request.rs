@@ -1,5 +1,4 @@
-//! One attempt at a delivery, as the request that is sent: its contents, and what is this attempt's
-//! own, both signatures among it.
+//! One delivery attempt as a request: contents, time and both signatures.
 
 use axum::http::header::{HOST, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
@@ -13,23 +12,23 @@ use super::signature::{self, SignedMessage};
 use super::standard::{SignedContent, WebhookSecret};
 use super::target::Target;
 
-/// Who we are, to receivers.
+/// Our `User-Agent`.
 const AGENT: &str = concat!("forgerun/", env!("CARGO_PKG_VERSION"));
 
 #[derive(Clone, Debug)]
 pub struct DeliveryRequest {
     pub target: Target,
     pub contents: Contents,
-    /// Which attempt this is, from 1.
+    /// Number of the attempt, from 1.
     pub attempt: u32,
-    /// The secrets shared with the receiver, newest first; none for the callback of a job.
+    /// Secrets shared with the receiver, newest first; empty for a job's callback.
     pub secrets: Vec<WebhookSecret>,
-    /// The trace that the job belongs to.
+    /// Trace of the job.
     pub traceparent: Option<String>,
 }
 
 impl DeliveryRequest {
-    /// The request, signed with what there is to sign with.
+    /// The signed request.
     pub fn request(&self, now: Time, key: Option<&Signer>) -> Request<Full<Bytes>> {
         let seconds = now.as_micros().div_euclid(1_000_000);
         let Contents { id, body, .. } = &self.contents;
@@ -68,14 +67,14 @@ impl DeliveryRequest {
     }
 }
 
-/// As Open Job Spec has it: one signature per secret, of the moment, a dot and the body.
+/// As in Open Job Spec: one signature per secret, of the time, a dot and the body.
 fn ojs_signature(secrets: &[WebhookSecret], seconds: i64, body: &[u8]) -> String {
     let content = [format!("{seconds}.").as_bytes(), body].concat();
     let signatures = secrets.iter().map(|secret| format!("sha256={}", secret.sign_hex(&content)));
     signatures.collect::<Vec<_>>().join(",")
 }
 
-/// Our own values are ASCII; one that is not is left out rather than sent mangled.
+/// Our own values are ASCII; others are omitted instead of sent mangled.
 pub(super) fn put(headers: &mut HeaderMap, name: &str, value: &str) {
     let name = HeaderName::try_from(name).expect("a name of ours");
     if let Ok(value) = HeaderValue::try_from(value) {
@@ -121,7 +120,7 @@ mod tests {
         request
     }
 
-    /// Whether a library that is not ours accepts the request.
+    /// Whether an independent library accepts the request.
     async fn accepted(request: Request<Full<Bytes>>, keys: &KeySet) -> bool {
         let document = keys.document();
         let x = document["keys"][0]["x"].as_str().unwrap();

@@ -1,28 +1,28 @@
-//! Why a delivery did not arrive, in words that tell a user what to mend and nothing of our inside.
+//! Why a delivery failed, in words that help the user and reveal nothing internal.
 
 use super::guard;
 
-/// What went wrong between us and a receiver.
+/// An error between the server and a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The store does not show the keys to sign with.
+    /// The store cannot provide the signing keys.
     #[error("it could not be signed")]
     NoKeys,
-    /// The URL is not, or no longer, one that is called.
+    /// The URL is not, or no longer, allowed.
     #[error("the URL is not allowed")]
     BadTarget,
-    /// The name leads where the server does not go.
+    /// The name leads to a refused address.
     #[error("the address {0}")]
     Forbidden(guard::AddressRefused),
-    /// No address for the name.
+    /// The name has no address.
     #[error("the host name cannot be resolved")]
     NoSuchName,
     #[error("the connection was refused")]
     Refused,
-    /// No connection within the time for it.
+    /// No connection within the timeout.
     #[error("no connection could be made")]
     Unreachable,
-    /// Not signed by anybody trusted, expired, or for another name.
+    /// Not trusted, expired, or for another name.
     #[error("the certificate is not trusted")]
     Certificate,
     #[error("no secure connection could be made")]
@@ -30,16 +30,16 @@ pub enum SendError {
     /// Closed or reset before an answer.
     #[error("the connection was closed before an answer")]
     Closed,
-    /// Something else than HTTP, or too much of it.
+    /// Not HTTP, or too large.
     #[error("the answer is not HTTP")]
     NotHttp,
-    /// Nothing within `webhooks.timeout_ms`.
+    /// No answer within `webhooks.timeout_ms`.
     #[error("no answer in time")]
     Slow,
-    /// An answer that sends us elsewhere.
+    /// A redirect.
     #[error("answered with status {0}; redirects are not followed")]
     Redirect(u16),
-    /// An answer that is no 2xx.
+    /// A status other than 2xx.
     #[error("answered with status {0}")]
     Status(u16),
 }
@@ -63,7 +63,7 @@ impl SendError {
         }
     }
 
-    /// Every word that [`label`](Trouble::label) can say.
+    /// Every value of [`label`](SendError::label).
     pub const LABELS: [&str; 11] = [
         "no_keys",
         "forbidden",
@@ -78,7 +78,7 @@ impl SendError {
         "status_5xx",
     ];
 
-    /// One word for metrics, of [`LABELS`](Trouble::LABELS).
+    /// One word for metrics, of [`LABELS`](SendError::LABELS).
     pub const fn label(self) -> &'static str {
         match self {
             SendError::NoKeys => "no_keys",

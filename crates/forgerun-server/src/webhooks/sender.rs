@@ -1,6 +1,5 @@
-//! Sends a request to a receiver and hears what it says, within bounds: one deadline for
-//! everything, no redirects, no proxy, no cookies, no decompression, and no more of the answer than
-//! its status needs.
+//! Sends a request to a receiver, within bounds: one deadline for everything, no redirects, no
+//! proxy, no cookies, no decompression, and no more of the answer than its status needs.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -26,12 +25,12 @@ use crate::limits::{WEBHOOK_ANSWER_BODY_BYTES_MAX, WEBHOOK_DRAIN, WEBHOOK_RETRY_
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendVerdict {
     Delivered(u16),
-    /// It wants no more of them (410).
+    /// The receiver wants no more deliveries (410).
     Gone,
-    /// It did not take this one.
+    /// The attempt failed.
     Failed {
         error: SendError,
-        /// How long it asks us to wait, within bounds.
+        /// The requested wait, within bounds.
         retry_after: Option<Duration>,
     },
 }
@@ -43,24 +42,23 @@ impl SendVerdict {
 }
 
 pub struct SenderOptions {
-    /// How long a receiver may take, from the look-up of its name to the last header of its answer.
+    /// Timeout from the look-up of the name to the last header of the answer.
     pub timeout: Duration,
-    /// Whether private addresses are called.
+    /// Whether private addresses may be called.
     pub private: PrivateTargets,
-    /// Who knows the addresses of names.
     pub resolver: Arc<dyn Resolve>,
-    /// Whom to trust; the system's certificates if nobody is named.
+    /// Trusted certificates; `None` for the system's.
     pub roots: Option<RootCertStore>,
 }
 
 impl SenderOptions {
-    /// As a server wants it.
+    /// The options of a server.
     pub fn new(timeout: Duration, private: PrivateTargets) -> SenderOptions {
         SenderOptions { timeout, private, resolver: Arc::new(SystemResolver::default()), roots: None }
     }
 }
 
-/// Sends requests. Cheap to share; connections are used again.
+/// Sends requests. Cheap to share; reuses connections.
 pub struct Sender {
     dialler: Dialler,
     pool: ConnectionPool,
@@ -74,7 +72,7 @@ impl Sender {
         Sender { dialler, pool: ConnectionPool::default(), timeout: options.timeout, clock }
     }
 
-    /// Sends, and says what came of it. Being dropped closes the connection.
+    /// Sends, and returns the result. Dropping it closes the connection.
     pub async fn send(&self, target: &Target, request: Request<Full<Bytes>>) -> SendVerdict {
         match timeout(self.timeout, self.exchange(target, request)).await {
             Ok(Ok((head, connection))) => {
@@ -86,7 +84,7 @@ impl Sender {
         }
     }
 
-    /// Closes what waits for the next delivery.
+    /// Closes idle connections.
     pub fn close(&self) {
         self.pool.clear();
     }
@@ -97,8 +95,8 @@ impl Sender {
         request: Request<Full<Bytes>>,
     ) -> Result<(SendVerdict, Answered), SendError> {
         if let Some(connection) = self.pool.take(&target.origin(), self.clock.now()) {
-            // The receiver may have closed it just now. Deliveries may come twice, so a second try
-            // is allowed.
+            // The receiver may have closed it just now. Deliveries may be repeated, so a second
+            // attempt is allowed.
             match self.ask(connection, request.clone()).await {
                 Err(SendError::Closed) => {}
                 answered => return answered,
@@ -124,7 +122,7 @@ impl Sender {
         Ok((verdict, Answered { connection, body }))
     }
 
-    /// Keeps the connection if the rest of the answer is short and comes at once; the status alone
+    /// Keeps the connection if the rest of the answer is short and comes at once; only the status
     /// matters.
     async fn return_connection(&self, target: &Target, answered: Answered) {
         let Answered { mut connection, body } = answered;
@@ -136,7 +134,7 @@ impl Sender {
     }
 }
 
-/// A connection whose answer is still to be read.
+/// A connection whose answer body is not read yet.
 struct Answered {
     connection: HttpConnection,
     body: Incoming,
@@ -167,7 +165,7 @@ fn judge(status: u16, headers: &HeaderMap, now: Time) -> SendVerdict {
     }
 }
 
-/// Seconds or a date; anything else is as good as nothing.
+/// Seconds or a date; `None` for anything else.
 fn retry_after(headers: &HeaderMap, now: Time) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = match text.parse::<u64>() {

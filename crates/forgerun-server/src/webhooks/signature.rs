@@ -1,5 +1,5 @@
-//! HTTP Message Signatures (RFC 9421) with Ed25519, and `Content-Digest` (RFC 9530): what a
-//! delivery is signed with, and what was signed in one that arrived.
+//! HTTP Message Signatures (RFC 9421) with Ed25519, and `Content-Digest` (RFC 9530): signs
+//! deliveries, and parses received signatures.
 
 use aws_lc_rs::digest::{SHA256, digest};
 use axum::http::HeaderMap;
@@ -10,22 +10,21 @@ use url::Url;
 
 use super::keys::Signer;
 
-/// The label of our signature: a message may carry several.
+/// The label of our signature: a message may have several.
 pub(crate) const LABEL: &str = "sig1";
 
-/// The algorithm by its registered name.
+/// The registered name of the algorithm.
 pub(crate) const ALGORITHM: &str = "ed25519";
 
-/// What is signed of every delivery; envelopes in headers are signed besides.
+/// Signed components of every delivery; envelope headers are added.
 const COMPONENTS: [&str; 5] = ["@method", "@target-uri", "content-type", "content-digest", "webhook-id"];
 
-/// Headers that begin so are part of what is told, and so of what is signed.
+/// Prefix of envelope headers, which are signed too.
 const ENVELOPE_PREFIX: &str = "ce-";
 
-/// A request, as far as signatures go.
+/// The parts of a request that signatures cover.
 #[derive(Clone, Copy, Debug)]
 pub struct SignedMessage<'a> {
-    /// `POST`.
     pub method: &'a str,
     pub target: &'a str,
     pub headers: &'a HeaderMap,
@@ -36,12 +35,10 @@ pub fn content_digest(body: &[u8]) -> String {
     format!("sha-256=:{}:", STANDARD.encode(digest(&SHA256, body)))
 }
 
-/// A signature, as two header fields.
+/// A signature as two header fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignatureFields {
-    /// `Signature-Input`
     pub input: String,
-    /// `Signature`
     pub signature: String,
 }
 
@@ -58,8 +55,7 @@ pub fn sign(message: &SignedMessage<'_>, key: &Signer, created: i64) -> Signatur
     SignatureFields { input: format!("{LABEL}={params}"), signature: format!("{LABEL}=:{signature}:") }
 }
 
-/// The covered components and the parameters, as both `Signature-Input` and the last line of what
-/// is signed have them.
+/// Components and parameters, as in `Signature-Input` and the last line of the signature base.
 fn params(components: &[&str], key_id: &str, created: i64) -> String {
     let mut list = ListSerializer::new();
     let mut inner = list.inner_list();
@@ -71,22 +67,21 @@ fn params(components: &[&str], key_id: &str, created: i64) -> String {
     inner
         .finish()
         .parameter(key("created"), created)
-        // In this order, because a common verifier writes them again in it instead of keeping that
-        // of the sender.
+        // In this order, because a common verifier rebuilds them in it instead of keeping the
+        // sender's.
         .parameter(key("alg"), StringRef::from_str(ALGORITHM).expect("a short word"))
         .parameter(key("keyid"), StringRef::from_str(key_id).expect("base64url is ASCII"));
     list.finish().expect("the list has a member")
 }
 
-/// The list of a signature that arrived, in the form in which it was signed.
+/// The list of a received signature, in the form in which it was signed.
 pub(crate) fn params_of(list: &InnerList) -> String {
     let mut serializer = ListSerializer::new();
     serializer.members([&ListEntry::InnerList(list.clone())]);
     serializer.finish().expect("the list has a member")
 }
 
-/// What is signed (RFC 9421, section 2.5). The error is the name of the component that the message
-/// lacks.
+/// The signature base (RFC 9421, section 2.5). The error is the name of a missing component.
 pub(crate) fn base<'a>(
     message: &SignedMessage<'_>,
     components: impl Iterator<Item = (&'a str, String)>,
@@ -100,8 +95,7 @@ pub(crate) fn base<'a>(
     Ok(base + &format!("\"@signature-params\": {params}"))
 }
 
-/// The value of a component; `None` where the message has none, or where we do not know such a
-/// component.
+/// The value of a component; `None` if it is missing or unknown.
 fn component(message: &SignedMessage<'_>, name: &str) -> Option<String> {
     let url = || Url::parse(message.target).ok();
     match name {
@@ -116,7 +110,7 @@ fn component(message: &SignedMessage<'_>, name: &str) -> Option<String> {
     }
 }
 
-/// All values of a header, as one.
+/// All values of a header, combined.
 fn field(headers: &HeaderMap, name: &str) -> Option<String> {
     let values = headers.get_all(name).iter().map(|value| value.to_str().map(str::trim));
     let values: Vec<&str> = values.collect::<Result<_, _>>().ok()?;

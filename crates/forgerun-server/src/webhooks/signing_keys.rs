@@ -1,8 +1,8 @@
-//! The signing keys of a running server: made once for all nodes, kept in the store, looked at
-//! again now and then.
+//! The signing keys of a running server: created once for all nodes, stored, and reloaded
+//! periodically.
 //!
-//! While keys are being changed the older one signs and both are published, so that a receiver has
-//! seen the new one before it meets the first signature by it.
+//! During a rotation the older key signs and both are published, so that receivers have the new one
+//! before its first signature.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -25,21 +25,20 @@ use crate::serve::{ServeError, open_existing};
 pub struct SigningKeys {
     engine: Engine,
     clock: Arc<dyn Clock>,
-    /// What was seen last, and when. Nobody waits for anything while holding it.
+    /// The cached keys, and when they were loaded. Nothing is awaited while it is locked.
     known: RwLock<Option<(Arc<KeySet>, Time)>>,
-    /// Held by the one who asks the store.
+    /// Held while the store is queried.
     asking: Mutex<()>,
 }
 
 impl SigningKeys {
-    /// Keys are asked for when they are needed first.
+    /// Keys are loaded on first use.
     pub fn new(engine: Engine, clock: Arc<dyn Clock>) -> SigningKeys {
         SigningKeys { engine, clock, known: RwLock::default(), asking: Mutex::default() }
     }
 
-    /// The keys now. One caller looks at them again when it is time; old ones will do for the
-    /// others meanwhile, and for all while the store is away. Only before any were seen must
-    /// everybody wait for them.
+    /// The current keys. One caller reloads them when necessary; the others use the cached ones
+    /// meanwhile, and so do all if the store fails. All callers wait only before the first load.
     pub async fn current(&self) -> Result<Arc<KeySet>, forgerun_engine::Error> {
         let now = self.engine.now();
         let known = self.known();
@@ -53,7 +52,7 @@ impl SigningKeys {
             (Some((keys, _)), Err(_)) => return Ok(keys.clone()),
             (None, Err(_)) => self.asking.lock().await,
         };
-        // Somebody may have seen them while we waited.
+        // Another caller may have loaded them while we waited.
         if let Some((keys, looked_at)) = self.known()
             && is_fresh(looked_at, now)
         {
@@ -87,12 +86,13 @@ impl SigningKeys {
     }
 }
 
-/// A clock that was set back makes nothing fresh.
+/// Not fresh if the clock was set back.
 fn is_fresh(looked_at: Time, now: Time) -> bool {
     now >= looked_at && now.since(looked_at) < WEBHOOK_KEYS_FRESH
 }
 
-/// A new key for all nodes. The ones before it sign until the overlap is over, and stay published.
+/// Creates a new key for all nodes. Previous ones sign until the overlap is over, and stay
+/// published.
 async fn rotate(engine: &Engine, clock: &dyn Clock) -> Result<KeySet, forgerun_engine::Error> {
     let now = engine.now();
     let rotate = SigningCommand::Rotate { key: fresh(clock), retire_at: now + WEBHOOK_KEY_OVERLAP };
@@ -113,8 +113,7 @@ fn fresh(clock: &dyn Clock) -> StoredKey {
     StoredKey { id: SigningKeyId::v7(now.unix_ms(), clock.random()), seed, created_at: now, retired_at: None }
 }
 
-/// The oldest key that is still good signs; all are published, the signing one first and then the
-/// latest.
+/// The oldest valid key signs; all are published, the signing one first, then the latest.
 fn key_set(stored: &[StoredKey], now: Time) -> Option<KeySet> {
     let signing = stored.iter().find(|key| key.is_good(now))?;
     let others = stored.iter().rev().filter(|key| key.id != signing.id);
@@ -124,7 +123,7 @@ fn key_set(stored: &[StoredKey], now: Time) -> Option<KeySet> {
     })
 }
 
-/// Changes the keys in the store that the configuration names, also while servers run.
+/// Rotates the key in the configured store, also while servers run.
 pub fn rotate_in(config: &Config) -> Running<'_, Result<KeySet, ServeError>> {
     Box::pin(rotated(config))
 }

@@ -1,5 +1,5 @@
-//! Standard Webhooks: `webhook-id`, `webhook-timestamp` and `webhook-signature`, by a secret that
-//! sender and receiver share. Libraries for it exist in every language.
+//! Standard Webhooks: `webhook-id`, `webhook-timestamp` and `webhook-signature`, by a secret shared
+//! with the receiver. Libraries exist in every language.
 
 use aws_lc_rs::hmac;
 use base64::Engine as _;
@@ -7,54 +7,53 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 
 use crate::limits::{WEBHOOK_SECRET_BYTES, WEBHOOK_SECRET_BYTES_MAX, WEBHOOK_SECRET_BYTES_MIN};
 
-/// What the text of a secret begins with.
+/// Prefix of a secret.
 const PREFIX: &str = "whsec_";
 
-/// What a signature of this kind begins with.
+/// Prefix of a signature.
 const VERSION: &str = "v1,";
 
-/// A secret that is shared with one receiver.
+/// A secret shared with one receiver.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookSecret(Vec<u8>);
 
 impl WebhookSecret {
-    /// A new one, from dice that nobody can guess.
+    /// A new random secret.
     pub fn generate(mut dice: impl FnMut() -> u128) -> WebhookSecret {
         let bytes = std::iter::from_fn(|| Some(dice().to_le_bytes())).flatten();
         WebhookSecret(bytes.take(WEBHOOK_SECRET_BYTES).collect())
     }
 
-    /// A secret of the length that the specification asks for: 24 to 64 bytes.
+    /// A secret of the specified length: 24 to 64 bytes.
     pub fn from_bytes(bytes: Vec<u8>) -> Option<WebhookSecret> {
         (WEBHOOK_SECRET_BYTES_MIN..=WEBHOOK_SECRET_BYTES_MAX)
             .contains(&bytes.len())
             .then_some(WebhookSecret(bytes))
     }
 
-    /// A secret as it was stored: one of the specification's length, or a text that a subscriber of
-    /// OJS chose.
+    /// A stored secret: of the specified length, or a text chosen by an OJS subscriber.
     pub fn stored(bytes: &[u8]) -> WebhookSecret {
         WebhookSecret(bytes.to_vec())
     }
 
-    /// The HMAC-SHA256 of a content with this secret, in hexadecimal.
+    /// HMAC-SHA256 of a content, in hexadecimal.
     pub fn sign_hex(&self, content: &[u8]) -> String {
         hmac::sign(&self.key(), content).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Reads `whsec_…`; the prefix may be missing, as some receivers store it without.
+    /// Parses `whsec_…`; the prefix may be missing, as some receivers store it without.
     pub fn parse(text: &str) -> Option<WebhookSecret> {
         let text = text.trim();
         let text = text.strip_prefix(PREFIX).unwrap_or(text).trim_end_matches('=');
         WebhookSecret::from_bytes(STANDARD_NO_PAD.decode(text).ok()?)
     }
 
-    /// As the receiver gets it: `whsec_` and base64.
+    /// The form for receivers: `whsec_` and base64.
     pub fn to_text(&self) -> String {
         format!("{PREFIX}{}", STANDARD.encode(&self.0))
     }
 
-    /// The bytes themselves; whoever asks must not log them.
+    /// The bytes; the caller must not log them.
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
@@ -70,7 +69,7 @@ impl std::fmt::Debug for WebhookSecret {
     }
 }
 
-/// What a signature is about.
+/// The signed content.
 #[derive(Clone, Copy, Debug)]
 pub struct SignedContent<'a> {
     /// The value of `webhook-id`.
@@ -82,7 +81,7 @@ pub struct SignedContent<'a> {
 }
 
 impl SignedContent<'_> {
-    /// The value of `webhook-signature`: one signature per secret, so that a receiver may change
+    /// The value of `webhook-signature`: one signature per secret, so that a receiver may rotate
     /// secrets without a gap.
     pub fn header(&self, secrets: &[WebhookSecret]) -> String {
         let signatures = secrets.iter().map(|secret| {

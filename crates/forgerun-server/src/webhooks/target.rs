@@ -1,8 +1,7 @@
-//! Where a webhook may lead, as far as its URL tells: http or https, a host, no user info, and no
-//! address that must not be called.
+//! Allowed webhook URLs: http or https, a host, no user info, and no refused address.
 //!
-//! Names are not resolved here: what they lead to can change, so it is judged each time somebody
-//! dials.
+//! Names are not resolved here: their addresses can change, so they are checked with each
+//! connection.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,11 +12,11 @@ use super::guard;
 use crate::config::PrivateTargets;
 use crate::limits::CALLBACK_BYTES_MAX;
 
-/// A URL that was found fit to be called.
+/// An allowed URL.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Target(Url);
 
-/// Why a URL will not do; follows the name of the member.
+/// Why a URL is refused; follows the name of the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Objection {
     #[error("is longer than {CALLBACK_BYTES_MAX} bytes")]
@@ -38,7 +37,7 @@ pub enum Objection {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// An address that stands in the URL.
+    /// A literal address.
     Address(IpAddr),
     /// A name, to be resolved.
     Name(String),
@@ -73,17 +72,17 @@ impl Target {
             None => return Err(Objection::NoHost),
         }
         let mut url = url;
-        // Never sent, so it must not be signed either.
+        // Fragments are never sent, so they must not be signed either.
         url.set_fragment(None);
         Ok(Target(url))
     }
 
-    /// Judges a URL that is to be kept: as [`Target::as_str`] has it, so that all spellings of a
-    /// place are one webhook, and what is shown is what is signed.
+    /// Checks a URL that is to be stored: normalised as [`Target::as_str`], so that all spellings
+    /// of a place are one webhook, and the shown URL is the signed one.
     pub fn parse_new(text: &str, private: PrivateTargets) -> Result<Target, Objection> {
         let target = Target::parse(text, private)?;
-        // Other scripts take more room than they were written in, and what is kept is judged again
-        // before each call.
+        // Encoding makes other scripts longer, and the stored URL is checked again before each
+        // call.
         if target.as_str().len() > CALLBACK_BYTES_MAX { Err(Objection::TooLong) } else { Ok(target) }
     }
 
@@ -92,7 +91,7 @@ impl Target {
         self.0.as_str()
     }
 
-    /// The URL for logs: query and path may hold secrets of the receiver.
+    /// The URL for logs: query and path may contain secrets of the receiver.
     pub fn origin(&self) -> String {
         self.0.origin().ascii_serialization()
     }
@@ -114,12 +113,12 @@ impl Target {
         self.0.port_or_known_default().unwrap_or(80)
     }
 
-    /// As the `Host` header has it: the port only where it is not the usual one.
+    /// For the `Host` header: the port only if it is not the default.
     pub(crate) fn authority(&self) -> &str {
         self.0.authority()
     }
 
-    /// Path and query, as the request line has them.
+    /// For the request line.
     pub(crate) fn path_and_query(&self) -> String {
         match self.0.query() {
             Some(query) => format!("{}?{query}", self.0.path()),
@@ -128,15 +127,15 @@ impl Target {
     }
 }
 
-/// Shows where it leads, and nothing that may be secret.
+/// Shows the origin only, which is never secret.
 impl fmt::Debug for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Target({})", self.origin())
     }
 }
 
-/// The URL standard forgives what people type into browsers: missing and too many slashes,
-/// backslashes, tabs. Somebody who registers a webhook is better told.
+/// The URL standard tolerates typing errors: missing and extra slashes, backslashes, tabs.
+/// Registrations are stricter.
 fn has_plain_start(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once("://") else { return false };
     let web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");

@@ -1,5 +1,5 @@
-//! Whether the signatures of a delivery hold, told step by step; and if not, what would have to be
-//! different for them to hold.
+//! Verifies the signatures of a delivery step by step, and explains what would have to change for
+//! them to match.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,28 +14,27 @@ mod http;
 #[cfg(test)]
 mod tests;
 
-/// A delivery as it arrived.
+/// A received delivery.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceivedDelivery<'a> {
-    /// `POST`.
     pub method: &'a str,
     /// The URL as the sender knows it.
     pub url: &'a str,
     pub headers: &'a HeaderMap,
-    /// The body as it arrived.
+    /// The body as received.
     pub body: &'a [u8],
 }
 
-/// What to verify with, and when.
+/// Secrets, keys and time to verify with.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifyOptions<'a> {
-    /// Secrets of the webhook; none: Standard Webhooks is not looked at.
+    /// Secrets of the webhook; if empty, Standard Webhooks is not checked.
     pub secrets: &'a [WebhookSecret],
-    /// Public keys of the server; none: RFC 9421 is not looked at.
+    /// Public keys of the server; if empty, RFC 9421 is not checked.
     pub keys: &'a [PublicKey],
-    /// The time now; none: a signature of any age is fine.
+    /// The current time; `None` accepts any age.
     pub now: Option<Time>,
-    /// How old or how far ahead a signature may be.
+    /// Maximum age or advance of a signature.
     pub tolerance: Duration,
 }
 
@@ -51,16 +50,16 @@ pub struct CheckStep {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepMark {
     Good,
-    /// The signature does not hold.
+    /// The signature does not match.
     Bad,
-    /// A way out, or something worth knowing.
+    /// Advice, or further information.
     Hint,
 }
 
 /// The check of one signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SignatureReport {
-    /// In the order in which they were taken.
+    /// In order.
     pub steps: Vec<CheckStep>,
 }
 
@@ -85,7 +84,7 @@ impl SignatureReport {
         self.steps.push(CheckStep { mark: StepMark::Hint, text: text.into() });
     }
 
-    /// Whether a signature made at this second is neither stale nor from the future.
+    /// Checks the age of a signature made at this second.
     fn age(&mut self, means: &VerifyOptions<'_>, what: &str, seconds: i64) {
         let Some(now) = means.now else { return };
         let age = now.as_micros().div_euclid(1_000_000).saturating_sub(seconds);
@@ -119,7 +118,7 @@ pub fn message_signature(delivery: &ReceivedDelivery<'_>, means: &VerifyOptions<
     http::check(delivery, means)
 }
 
-/// The key that the message signature says it was made with.
+/// The key id in the message signature.
 pub fn key_id(headers: &HeaderMap) -> Option<String> {
     http::key_id(headers)
 }

@@ -1,4 +1,4 @@
-//! A new workflow: one command, however many steps.
+//! Begins workflows: one command, however many steps.
 
 use std::sync::Arc;
 
@@ -20,22 +20,22 @@ use crate::edge::ApiError;
 use crate::edge::routing::Call;
 use crate::submission::{self, Key, SubmissionContext, Violations};
 
-/// A workflow that was accepted, or was there before.
+/// An accepted or existing workflow.
 pub struct StartedWorkflow {
     pub job: Job,
-    /// Whether the request repeated another.
+    /// Whether the request was a repetition.
     pub existing: bool,
 }
 
-/// Why a workflow was not begun. What the engine says is put into words by the dialect.
+/// Why a workflow was not begun. The dialect words errors of the engine.
 pub enum BeginError {
     Refused(ApiError),
-    /// The engine refuses, or failed.
+    /// The engine refused it, or failed.
     Engine(Error),
 }
 
 impl BeginError {
-    /// The same, with what the engine said in the words of a dialect.
+    /// The error, with the engine's part worded by a dialect.
     pub fn or_else(self, of_engine: impl FnOnce(Error) -> ApiError) -> ApiError {
         match self {
             BeginError::Refused(error) => error,

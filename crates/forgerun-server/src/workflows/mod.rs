@@ -1,5 +1,4 @@
-//! Workflows, whichever dialect they come by: begun, read with their steps, and what steps hand on
-//! to those behind them.
+//! Workflows, for all dialects: begin, read, and pass results from step to step.
 
 mod begin;
 mod parents;

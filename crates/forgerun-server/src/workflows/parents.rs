@@ -1,4 +1,4 @@
-//! What the steps left that others waited for, handed to these with their jobs.
+//! Results of steps, handed out with the jobs of their dependents.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -14,8 +14,7 @@ use crate::app::App;
 use crate::edge::ApiError;
 use crate::limits::PARENT_RESULTS_BYTES_MAX;
 
-/// For each of these jobs what it is handed by the steps that it waited for; `None` for a job that
-/// is no step.
+/// For each job the results of the steps it depends on; `None` for a job that is not a step.
 pub async fn parents_of(app: &App, jobs: &[&Job]) -> Result<Vec<Option<ParentResults>>, ApiError> {
     let mut workflows: BTreeMap<JobId, Option<Workflow>> = BTreeMap::new();
     let mut found = Vec::with_capacity(jobs.len());

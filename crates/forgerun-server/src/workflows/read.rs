@@ -1,4 +1,4 @@
-//! Workflows as they stand.
+//! Reads workflows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::app::{App, Filter};
 use crate::edge::ApiError;
 use crate::limits::PAGES_SCANNED_MAX;
 
-/// Whether a job is the own job of a workflow.
+/// Whether a job represents a workflow.
 pub fn is_workflow(job: &Job) -> bool {
     job.head.workflow_head.is_some()
 }
 
-/// The workflow whose own job this is; `None` if its record is gone or cannot be read.
+/// The workflow with this own job; `None` if its record is deleted or unreadable.
 pub async fn read(app: &App, job: Arc<Job>) -> Result<Option<WorkflowRows>, ApiError> {
     let store = app.engine.store();
     let Some(workflow) = store.record::<Workflow>(job.id.to_string()).await? else { return Ok(None) };
@@ -34,7 +34,7 @@ pub async fn read(app: &App, job: Arc<Job>) -> Result<Option<WorkflowRows>, ApiE
     Ok(Some(WorkflowRows { job: Arc::unwrap_or_clone(job), workflow, parts, jobs }))
 }
 
-/// The place of the step that a retry goes on from.
+/// Position of the step that a retry continues from.
 pub async fn step_index(app: &App, own: &Job, id: &str) -> Result<u32, ApiError> {
     let workflow = app.engine.store().record::<Workflow>(own.id.to_string()).await?;
     let found = workflow.iter().flat_map(Workflow::declared).find(|(_, step)| step.id == id);
@@ -45,7 +45,7 @@ pub async fn step_index(app: &App, own: &Job, id: &str) -> Result<u32, ApiError>
     found.map(|(index, _)| index).ok_or_else(unknown)
 }
 
-/// The last word on a workflow that ended badly.
+/// The failure object of a workflow.
 pub async fn failure(app: &App, job: &Job) -> Result<Option<Value>, ApiError> {
     if !matches!(job.state, State::Failed | State::Canceled) {
         return Ok(None);

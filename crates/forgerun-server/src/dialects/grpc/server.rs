@@ -1,4 +1,4 @@
-//! What the server says of itself, and what it does not do.
+//! Manifest and health, and calls that are not supported.
 
 use forgerun_wire::grpc::{json, moment, v1};
 use serde_json::Value;

@@ -1,5 +1,5 @@
-//! The services of the gRPC listener, and what becomes of calls that none of them has: every error
-//! has its details, also those that are found before a message is read.
+//! The services of the gRPC listener, and the errors of unknown calls: every error has details,
+//! including those found before a message is read.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -46,12 +46,12 @@ struct Services {
     ojs: OjsServiceServer<OjsOverGrpc>,
     results: ResultServiceServer<OjsOverGrpc>,
     health: HealthServer<HealthOfServer>,
-    /// By which clients ask what there is, in both versions that are in use.
+    /// Reflection, in both versions that are in use.
     reflection: Box<dyn Fn(Request<ReflectionBody>) -> ServiceAnswer + Send + Sync>,
     reflection_alpha: Box<dyn Fn(Request<ReflectionBody>) -> ServiceAnswer + Send + Sync>,
 }
 
-/// The way in for one connection.
+/// The service of one connection.
 pub struct GrpcConnection {
     services: Arc<Services>,
     address: IpAddr,
@@ -59,7 +59,7 @@ pub struct GrpcConnection {
     unread: Arc<UnreadAnswers>,
 }
 
-/// What a call is called that is none of ours.
+/// The properties of an unknown call.
 const UNKNOWN: Rpc = Rpc {
     path: "/ojs.v1.OJSService",
     action: "unsupported",
@@ -70,7 +70,6 @@ const UNKNOWN: Rpc = Rpc {
     size: MessageSize::One,
 };
 
-/// Calls about the health of the server.
 const HEALTH: &Rpc = &super::open("/grpc.health.v1.Health", "health");
 
 impl GrpcService {
@@ -78,7 +77,7 @@ impl GrpcService {
     ///
     /// # Panics
     ///
-    /// If the descriptors that are checked in cannot be read, which a test finds.
+    /// If the checked-in descriptors cannot be decoded, which a test detects.
     pub fn new(app: Arc<App>) -> GrpcService {
         let reflection = Builder::configure().register_encoded_file_descriptor_set(DESCRIPTORS).build_v1();
         let alpha = Builder::configure().register_encoded_file_descriptor_set(DESCRIPTORS).build_v1alpha();
@@ -109,12 +108,12 @@ impl GrpcService {
 }
 
 impl GrpcConnection {
-    /// How many calls were begun on the connection, counted on.
+    /// Counter of the calls on the connection.
     pub(crate) fn n_calls(&self) -> Arc<AtomicU64> {
         self.n_calls.clone()
     }
 
-    /// Its answers that the client has not read.
+    /// Unread answers of the connection.
     pub(crate) fn unread(&self) -> Arc<UnreadAnswers> {
         self.unread.clone()
     }
@@ -164,7 +163,7 @@ impl Services {
         }
     }
 
-    /// A call of reflection, if there is room for another.
+    /// A reflection call, within the bound on concurrent ones.
     async fn reflect(
         &self,
         reflection: &(dyn Fn(Request<ReflectionBody>) -> ServiceAnswer + Send + Sync),
@@ -205,8 +204,8 @@ impl Services {
         Ok(self.explained(answer, origin.address))
     }
 
-    /// The answer, or what was meant by one that has a status and nothing else: it was found wrong
-    /// before any of ours saw it.
+    /// The answer; one with a status only, which the library refused before our code saw it, gets
+    /// its details.
     fn explained(&self, response: Response<Body>, address: IpAddr) -> Response<Body> {
         let headers = response.headers();
         let Some(status) = Status::from_header_map(headers) else { return response };

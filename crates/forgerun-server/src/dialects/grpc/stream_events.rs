@@ -1,6 +1,6 @@
-//! `StreamEvents`: what happens to jobs of the caller, from the hub that feeds all streams. Best
-//! effort, as the binding has it: whoever needs every event reads `/ojs/v1/events`, where one can
-//! go on from the last that was seen.
+//! `StreamEvents`: events of the caller's jobs, from the hub that feeds all streams. Best effort,
+//! as the binding defines it: a client that needs every event reads `/ojs/v1/events`, which can
+//! continue from the last one.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -29,13 +29,12 @@ use crate::edge::sse::{self, EventLine, StreamPermit, Subscription, Topic};
 use crate::edge::{ApiError, Caller, auth};
 use crate::limits::{KEY_FRESH, STREAM_EVENT_TYPES_MAX, STREAMS_FULL_AFTER_S};
 
-/// A stream of events on its way.
 pub(super) struct EventFeed {
     app: Arc<App>,
     caller: Caller,
     request_id: Box<str>,
     filter: EventFilter,
-    /// Of one event, what is still to be said.
+    /// Messages of the current event that are not sent yet.
     rest: VecDeque<v1::Event>,
     subscription: Subscription,
     check: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -43,12 +42,12 @@ pub(super) struct EventFeed {
     permit: StreamPermit,
 }
 
-/// Which events are wanted; what is empty takes all.
+/// The subscribed events; empty fields match all.
 struct EventFilter {
     queues: Vec<Name>,
     types: Vec<String>,
     tenant: Option<Name>,
-    /// Of this workflow and its steps; all if `None`.
+    /// Events of this workflow and its steps; all if `None`.
     workflow: Option<JobId>,
 }
 
@@ -137,10 +136,10 @@ impl MessageFeed for EventFeed {
                     return Some((Ok(event), self));
                 }
                 let EventFeed { check, subscription, permit, .. } = &mut self;
-                // The key first, or a busy stream would never be asked whether it is still good.
+                // The key first, or on a busy stream it would never be rechecked.
                 let heard = tokio::select! {
                     biased;
-                    // Its sender is there as long as the permit is.
+                    // Its sender lives as long as the permit.
                     _ = permit.keys.changed() => None,
                     () = check.as_mut() => None,
                     line = subscription.next() => Some(line),
@@ -170,7 +169,7 @@ impl MessageFeed for EventFeed {
 }
 
 impl EventFeed {
-    /// Takes in what is wanted of an event.
+    /// Queues the messages for an event.
     async fn receive(&mut self, line: &EventLine) -> Result<(), ApiError> {
         let Some((job, event)) = line.job.as_deref().zip(line.event.as_ref()) else { return Ok(()) };
         if !self.filter.takes(job) {
@@ -178,7 +177,7 @@ impl EventFeed {
         }
         let told = event::messages(event, job).into_iter();
         self.rest.extend(told.filter(|told| self.filter.takes_name(&told.r#type)));
-        // What ended the job carries what it is told of it everywhere.
+        // The final event carries the outcome.
         if let (Some(last), Some(execution)) = (self.rest.back_mut(), job.execution_ended(event)) {
             let outcome = self.app.engine.store().outcome(execution).await?;
             let failed = last.r#type != "job.completed";

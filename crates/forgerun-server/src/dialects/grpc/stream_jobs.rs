@@ -1,4 +1,4 @@
-//! `StreamJobs`: jobs as they come, never more than the worker can hold.
+//! `StreamJobs`: pushes jobs as they come, never more than the worker's limit.
 //!
 //! ```text
 //!   claim ──► ready ──► sent ──► held until a commit says otherwise: ack, nack, cancel, end of the lease
@@ -6,13 +6,13 @@
 //!     └──────── as many as there is room for ◄─────────────────┘
 //! ```
 //!
-//! - Flow control is a count: what was claimed and not yet released, sent or not. A claim asks for
-//!   no more than is left of `max_concurrent`.
-//! - A claim under way is not given up, or what it took would lie idle until its lease ends; when
-//!   the stream ends, that goes back.
-//! - A client that disappears keeps what it was sent until the lease ends, since it may well be
-//!   working; what was not sent goes back at once.
-//! - A paused queue gives nothing, and the stream waits.
+//! - Flow control is a count: jobs claimed and not yet released, sent or not. A claim asks for no
+//!   more than is left of `max_concurrent`.
+//! - A running claim is not cancelled, or its jobs would be idle until their lease ends; when the
+//!   stream ends, they go back.
+//! - A client that disconnects keeps its jobs until the lease ends, since it may still be working;
+//!   unsent ones go back at once.
+//! - A paused queue hands out nothing, and the stream waits.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -51,31 +51,29 @@ use crate::streamed_jobs::ReleasedJobs;
 
 type Claiming = Pin<Box<dyn Future<Output = Result<Vec<AssignedJob>, ApiError>> + Send>>;
 
-/// A stream of jobs on its way.
 pub(super) struct JobFeed {
     app: Arc<App>,
     caller: Caller,
     request_id: Box<str>,
     owner: Owner,
     request: FetchRequest,
-    /// Taken and not yet sent.
+    /// Claimed and not yet sent.
     ready: VecDeque<AssignedJob>,
-    /// Taken and not yet released; what is ready included.
+    /// Claimed and not yet released, including ready ones.
     held: HashMap<JobId, StreamLease>,
-    /// How long jobs were held of late.
+    /// Recent mean duration of holds.
     mean_hold: Duration,
     released: Arc<ReleasedJobs>,
     claiming: Option<Claiming>,
-    /// While little is free: whether more gets free within a moment.
+    /// Set while few places are free: waits a moment for more.
     lingering: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// When to ask whether the key is still good, and whether what is held still is.
+    /// When to recheck the key and the held jobs.
     check: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// The job that was looked at last; the next look goes on behind it.
+    /// The last job that was rechecked; the next check continues after it.
     checked: Option<JobId>,
     permit: StreamPermit,
 }
 
-/// The worker's hold on a job.
 struct StreamLease {
     fence: u64,
     since: Time,
@@ -110,13 +108,12 @@ pub(super) async fn open(call: Call<'_>, message: v1::StreamJobsRequest) -> Resu
     })
 }
 
-/// How long a key is believed: as long as anywhere, or until it expires.
+/// How long a key is trusted: as anywhere, or until it expires.
 fn check_after(app: &App, caller: &Caller) -> Duration {
     let usual = app.bounds.stream_heartbeat.min(KEY_FRESH);
     caller.good_for(app.clock.now()).map_or(usual, |good_for| good_for.min(usual))
 }
 
-/// What a stream waited for.
 enum Woken {
     Stopping,
     Check,
@@ -176,13 +173,13 @@ impl JobFeed {
         self.request.count.saturating_sub(self.held.len())
     }
 
-    /// With so much room a claim is worthwhile at once.
+    /// With this many free places a claim is worthwhile at once.
     fn refill(&self) -> usize {
         self.request.count / 2
     }
 
-    /// Begins a claim, unless one is under way. When little is free and a moment has not passed,
-    /// more may get free: many small claims would cost more than the moment.
+    /// Begins a claim, unless one is running. With few free places it first waits a moment for
+    /// more: many small claims would cost more than the moment.
     fn claim_if_there_is_room(&mut self) {
         let room = self.room();
         if room == 0 || self.claiming.is_some() {
@@ -226,9 +223,9 @@ impl JobFeed {
         self.ready.extend(jobs);
     }
 
-    /// Waits for whatever comes first. Safe to drop with the feed.
+    /// Waits for the first event. Cancel-safe.
     async fn woken(&mut self) -> Woken {
-        // While it lingers, a job more or less is no reason to get up.
+        // While it lingers, single released jobs do not wake it.
         let worth = if self.lingering.is_some() { self.refill().saturating_sub(self.room()) } else { 1 };
         let JobFeed { app, released, claiming, lingering, check, permit, .. } = self;
         let claimed = async {
@@ -246,7 +243,7 @@ impl JobFeed {
         let woken = tokio::select! {
             biased;
             () = app.stopping() => Woken::Stopping,
-            // Its sender is there as long as the permit is.
+            // Its sender lives as long as the permit.
             _ = permit.keys.changed() => Woken::Check,
             () = check.as_mut() => Woken::Check,
             claimed = claimed => Woken::Claimed(claimed),
@@ -261,8 +258,8 @@ impl JobFeed {
         woken
     }
 
-    /// Asks whether the key is still good. And if there is no room: whether jobs were released
-    /// where nobody here heard of it.
+    /// Rechecks the key; and if there is no free place, whether held jobs were released on another
+    /// node.
     async fn check(&mut self) -> Result<(), ApiError> {
         self.check = self.app.clock.sleep(check_after(&self.app, &self.caller));
         if !auth::is_good(&self.app, &self.caller).await {
@@ -284,7 +281,7 @@ impl JobFeed {
     }
 }
 
-/// Some of what is held, from behind `after` on and round again: by and by all of it.
+/// Some of the held jobs, after `after` and cyclic, so that eventually all are checked.
 fn next_to_check(held: &HashMap<JobId, StreamLease>, after: Option<JobId>) -> Vec<(JobId, u64)> {
     let mut held: Vec<(JobId, u64)> = held.iter().map(|(job, hold)| (*job, hold.fence)).collect();
     held.sort_unstable_by_key(|(job, _)| *job);
@@ -296,8 +293,8 @@ fn next_to_check(held: &HashMap<JobId, StreamLease>, after: Option<JobId>) -> Ve
 
 impl Drop for JobFeed {
     fn drop(&mut self) {
-        // A claim that is being written cannot be called off. What it takes goes back too, or it
-        // would lie idle until its lease ends.
+        // A claim that is being written cannot be cancelled. Its jobs go back too, or they would be
+        // idle until their lease ends.
         if let (Some(claiming), Ok(runtime)) = (self.claiming.take(), Handle::try_current()) {
             let app = self.app.clone();
             runtime.spawn(async move {

@@ -1,6 +1,7 @@
-//! Answers that a client has not read. HTTP/2 lets a client ask for much and take nothing of it:
-//! its window stays closed, and every answer waits in memory. What waits is charged to the client
-//! ([`crate::edge::byte_budget`]), and a connection on which an answer makes no progress is closed.
+//! Unread answers. An HTTP/2 client can request much and read nothing: its window stays closed, and
+//! every answer waits in memory. The memory is charged to the client
+//! ([`crate::edge::byte_budget`]), and a connection with an answer that makes no progress is
+//! closed.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -20,13 +21,13 @@ use crate::edge::ApiError;
 use crate::edge::byte_budget::{ByteBudget, ByteHolder, Reservation};
 use crate::limits::UNWRITTEN_FREE_BYTES;
 
-/// How often a connection looks at its answers.
+/// Check interval.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The answers of one connection that are not written yet.
 pub(crate) struct UnreadAnswers {
     budget: Arc<ByteBudget>,
-    /// When each of them last made progress.
+    /// Last progress of each.
     waiting: Mutex<(u64, HashMap<u64, Time>)>,
 }
 
@@ -35,8 +36,8 @@ impl UnreadAnswers {
         UnreadAnswers { budget, waiting: Mutex::default() }
     }
 
-    /// Charges an answer of so many bytes to its caller; further pieces are charged as they come.
-    /// Small ones always pass, so that a refusal can be sent.
+    /// Charges an answer to its caller; further pieces are charged as they come. Small ones always
+    /// pass, so that a refusal can be sent.
     pub(super) fn begin(
         self: &Arc<Self>,
         holder: ByteHolder,
@@ -59,7 +60,7 @@ impl UnreadAnswers {
         Ok(UnreadPiece { unread: self.clone(), id, _reservation: reservation })
     }
 
-    /// Waits until an answer has made no progress for so long.
+    /// Resolves when an answer has made no progress for this long.
     pub(crate) async fn stalled(&self, stall: Duration) {
         loop {
             SystemClock.sleep(LOOK_EVERY.min(stall)).await;
@@ -71,12 +72,12 @@ impl UnreadAnswers {
     }
 
     fn lock(&self) -> MutexGuard<'_, (u64, HashMap<u64, Time>)> {
-        // Never half changed, so a panic elsewhere is no reason to stop.
+        // Never half changed, so a panic elsewhere is harmless.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One answer, or a piece of one, that waits to be written.
+/// An answer, or a piece of one, that is not written yet.
 struct UnreadPiece {
     unread: Arc<UnreadAnswers>,
     id: u64,
@@ -95,14 +96,13 @@ impl Drop for UnreadPiece {
     }
 }
 
-/// What an answer is charged. It goes with the response, past what encodes the message, to the
-/// connection.
+/// The charge of an answer. It passes the encoder with the response, to the connection.
 #[derive(Clone)]
 pub(super) struct AnswerCharge(Arc<Mutex<Option<Charge>>>);
 
 struct Charge {
     holder: ByteHolder,
-    /// What its first piece is charged already.
+    /// The charge of its first piece.
     first: Option<UnreadPiece>,
     unread: Arc<UnreadAnswers>,
 }
@@ -110,7 +110,7 @@ struct Charge {
 /// The body of an answer, whose pieces are charged until they are written.
 pub struct GrpcAnswer {
     body: Body,
-    /// `None` for an answer that has no message, only a status.
+    /// `None` for an answer without a message.
     charge: Option<Charge>,
 }
 
@@ -142,7 +142,7 @@ impl HttpBody for GrpcAnswer {
             None => None,
             Some(charge) => match charge.first.take() {
                 Some(first) => Some(first),
-                // A client that does not read its streams loses them, and can ask again.
+                // A client that does not read its streams loses them, and can reopen them.
                 None if bytes.len() > UNWRITTEN_FREE_BYTES => {
                     let waiting = charge.unread.wait_for(charge.holder, bytes.len());
                     Some(waiting.map_err(|_| Status::resource_exhausted("Too much was not read."))?)

@@ -1,4 +1,4 @@
-//! What a worker does: fetch, ack, nack, heartbeat.
+//! Calls of workers: fetch, ack, nack, heartbeat.
 
 use forgerun_core::id::JobId;
 use forgerun_core::worker::WorkerState;
@@ -23,15 +23,15 @@ pub(super) async fn fetch(call: Call<'_>, message: v1::FetchRequest) -> Result<v
     Ok(v1::FetchResponse { jobs: received(call.app, &jobs) })
 }
 
-/// The jobs that a client gets with one message; the others go back.
+/// The jobs that fit into one message; the others go back.
 fn received(app: &App, jobs: &[AssignedJob]) -> Vec<v1::Job> {
     let messages = within_one_message(jobs.iter().map(handed_out));
     jobs[messages.len()..].iter().for_each(|of| hand_back(app, of.job.id, of.job.fence));
     messages
 }
 
-/// The first of these jobs, as many as clients take with one message, at least one. Numbers have
-/// more bytes than in JSON.
+/// The first of these jobs that fit into one message, at least one. Numbers have more bytes than in
+/// JSON.
 pub(super) fn within_one_message(jobs: impl Iterator<Item = v1::Job>) -> Vec<v1::Job> {
     let (mut messages, mut n_bytes) = (Vec::new(), 0);
     for message in jobs {
@@ -44,12 +44,12 @@ pub(super) fn within_one_message(jobs: impl Iterator<Item = v1::Job>) -> Vec<v1:
     messages
 }
 
-/// A job that was just handed out, with the proof that its worker holds it.
+/// A claimed job with its lease token.
 pub(super) fn handed_out(of: &AssignedJob) -> v1::Job {
     job::message(&of.view(&lease_token(of.job.id, of.job.fence)))
 }
 
-/// The lease token that the call brings.
+/// The lease token in the metadata.
 fn token<'a>(call: &Call<'a>) -> Option<&'a str> {
     call.exchange.headers.get(LEASE_TOKEN).and_then(|value| value.to_str().ok()).map(str::trim)
 }
@@ -92,7 +92,7 @@ pub(super) async fn heartbeat(
     Ok(v1::HeartbeatResponse { directed_state: directed.into(), new_deadline })
 }
 
-/// Until when a job is its worker's.
+/// End of the lease.
 async fn held_until(call: &Call<'_>, job: JobId) -> Result<Option<prost_types::Timestamp>, ApiError> {
     let job = call.app.engine.store().job(job).await?;
     let lease = job.as_deref().and_then(|job| job.lease.as_ref());

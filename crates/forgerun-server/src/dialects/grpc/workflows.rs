@@ -1,5 +1,4 @@
-//! Workflows: begun, read, cancelled. Steps name those they wait for; OJS has no other form over
-//! gRPC.
+//! Workflows: begin, read, cancel. Steps name their dependencies; OJS has no other form over gRPC.
 
 use forgerun_wire::grpc::{request, v1, workflow};
 

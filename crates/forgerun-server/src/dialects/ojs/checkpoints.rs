@@ -1,4 +1,4 @@
-//! Checkpoints: what a worker saves of its work, for whoever tries the job again.
+//! Checkpoints: state that a worker saves for the next attempt.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,7 @@ use super::{refusals, reply, results};
 use crate::edge::ApiError;
 use crate::edge::routing::{Call, Route};
 
-/// The routes of checkpoints. Those of `checkpoints` are what SDKs ask for; some put the prefix in
-/// front twice (D31).
+/// The routes of checkpoints. SDKs use those with `checkpoints`; some repeat the prefix (D31).
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/jobs/{job_id}/checkpoint", "get_checkpoint", |call| Box::pin(get(call)))
         .access(CLIENT),
@@ -51,21 +50,21 @@ pub(super) const ROUTES: &[Route] = &[
         .access(CLIENT),
 ];
 
-/// The job that is meant, if the caller may see it.
+/// The job, if the caller may see it.
 async fn owned(call: &Call<'_>) -> Result<Owned, ApiError> {
     let scope = Scope::of(call)?;
     let job = scope.job(call.app, call.job()).await?;
     Ok(Owned { job: job.id, client: scope.client })
 }
 
-/// The job with the proof that the caller holds it, if they give one: the token in the header, or
-/// in the body as in other calls of workers.
+/// The job with the proof, if any: the token in the header, or in the body as in other calls of
+/// workers.
 fn held(call: &Call<'_>, owned: &Owned, in_body: Option<&str>) -> HeldJob {
     let token = results::lease_token(&call.exchange.headers).or(in_body);
     HeldJob { job: owned.job, proof: lease_proof(Some(owned.job), token, None), client: owned.client }
 }
 
-/// A checkpoint, with what its worker said about it. What was saved is shown as it was written.
+/// A checkpoint with its notes. The state is shown as it was saved.
 #[derive(Serialize)]
 struct CheckpointView<'a> {
     #[serde(flatten)]
@@ -110,7 +109,8 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     }
 }
 
-/// Where an attempt goes on. A job without a checkpoint begins at the beginning, which is no error.
+/// Loads the checkpoint for an attempt. A job without one starts from the beginning, which is no
+/// error.
 async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
     match known(&call).await? {
         Some(checkpoint) => Ok(shown(&checkpoint)),
@@ -129,14 +129,14 @@ async fn save(call: Call<'_>) -> Result<Response, ApiError> {
     }
 }
 
-/// What a worker may say about a checkpoint.
+/// Members with notes about a checkpoint.
 const NOTES: [&str; 2] = ["step_index", "metadata"];
 
 struct SaveRequest {
     state: Vec<u8>,
-    /// What to keep with it.
+    /// The notes, as JSON.
     notes: Vec<u8>,
-    /// The proof that the worker holds the job.
+    /// The lease token.
     token: Option<String>,
 }
 
@@ -145,7 +145,7 @@ fn read(body: &[u8]) -> Result<SaveRequest, ApiError> {
     let mut violations = ViolationList::default();
     let token = members.get("lease_token");
     let token = violations.typed(Kind::MalformedRequest, "lease_token", token, "a string");
-    // A worker may save that there is nothing: null is a state like any other.
+    // `null` is a valid state.
     let state = members.0.iter().find(|(name, _)| name == "state").map(|(_, value)| value.get());
     let mut notes = ObjectWriter::default();
     for name in NOTES {
@@ -165,7 +165,7 @@ fn read(body: &[u8]) -> Result<SaveRequest, ApiError> {
     Ok(SaveRequest { state: violations.settle(state)?.as_bytes().to_vec(), notes, token })
 }
 
-/// Deletes it. One that is not there is deleted already.
+/// Deletes it. Idempotent.
 async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
     let owned = owned(&call).await?;
     let command = Command::Checkpoint(CheckpointCommand::Delete(held(&call, &owned, None)));

@@ -1,4 +1,4 @@
-//! Cron jobs: schedules in the words of OJS.
+//! Cron jobs: schedules in OJS's form.
 
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
@@ -26,8 +26,8 @@ use crate::schedules;
 use crate::submission::{SubmissionContext, Violations};
 use crate::traces::RequestSubject;
 
-/// The routes of cron jobs. Those with a verb behind the name are ours: OJS can only switch them
-/// off and on.
+/// The routes of cron jobs. Those with a verb behind the name are ours: OJS can only disable and
+/// enable them.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/cron", "list_crons", |call| Box::pin(list(call))).access(CLIENT),
     Route::post("/ojs/v1/cron", "register_cron", |call| Box::pin(register(call)))
@@ -41,7 +41,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/cron/{name}/trigger", "trigger_cron", |call| Box::pin(trigger(call))).access(CLIENT),
 ];
 
-/// The schedule that a request is about. A text that is no name is the name of nothing.
+/// The schedule in the path. A malformed name is an unknown one.
 fn named(call: &Call<'_>, scope: &Scope) -> Result<ScheduleId, ApiError> {
     id_of(scope.owner()?, &call.text("name"))
 }
@@ -57,7 +57,7 @@ fn view(schedule: &Schedule) -> CronMembers {
     cron_view(schedule, &schedules::next_runs(schedule))
 }
 
-/// Registers the cron job that the body describes: as it stands, and whether it is new.
+/// Registers the cron job in the body: returns it, and whether it is new.
 pub(in crate::dialects) async fn put(call: &Call<'_>) -> Result<(Schedule, bool), ApiError> {
     let (app, owner) = (call.app, Scope::of(call)?.owner()?);
     let rules = Rules {
@@ -87,8 +87,7 @@ async fn register(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// Cron jobs of an owner, by name, and how many there are in all. Only those that are asked for are
-/// kept in memory.
+/// Cron jobs of an owner, by name, and their total. Only the page is kept in memory.
 pub(in crate::dialects) async fn page(
     app: &App,
     owner: &Owner,

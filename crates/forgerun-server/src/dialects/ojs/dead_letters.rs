@@ -1,4 +1,4 @@
-//! Dead letters: jobs that ran out of attempts and asked to be kept.
+//! Dead letters: jobs without attempts left whose policy keeps them.
 
 use std::sync::Arc;
 
@@ -28,7 +28,6 @@ use crate::edge::routing::{Call, Route};
 use crate::limits::{DEAD_LETTER_TOTAL_MAX, DEAD_LETTERS_COUNTED_MAX, PAGE_BYTES_MAX};
 use crate::traces::RequestSubject;
 
-/// The routes of dead letters.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/dead-letter", "dead_letters", |call| Box::pin(list(call))).access(CLIENT),
     Route::get("/ojs/v1/admin/dead-letter", "dead_letters", |call| Box::pin(list(call))).access(CLIENT),
@@ -43,23 +42,23 @@ pub(super) const ROUTES: &[Route] = &[
         .access(CLIENT),
 ];
 
-/// Some of the dead letters of the caller, oldest first, each with what it worked on.
+/// A page of the caller's dead letters, oldest first, with their inputs.
 pub(in crate::dialects) struct DeadLetters {
     pub(in crate::dialects) jobs: Vec<(Job, Input)>,
-    /// How many there are in all, before this page and behind it.
+    /// Total, before and after this page included.
     pub(in crate::dialects) total: u64,
-    /// Whether there may be more: they are counted up to a bound.
+    /// Whether the total is a lower bound: counting is bounded.
     pub(in crate::dialects) total_is_minimum: bool,
     pub(in crate::dialects) has_more: bool,
 }
 
-/// Which dead letters: those of a queue, from the one behind `after` on, or so many further.
+/// A page: of a queue, after a cursor or from an offset.
 pub(in crate::dialects) struct DeadLetterPage {
     pub(in crate::dialects) queue: Option<Name>,
     pub(in crate::dialects) after: Option<JobId>,
     pub(in crate::dialects) skipped: usize,
     pub(in crate::dialects) limit: usize,
-    /// Bytes of what the jobs worked on; the page ends before there are more.
+    /// Bytes of inputs; the page ends before they are exceeded.
     pub(in crate::dialects) bytes_max: usize,
 }
 
@@ -84,8 +83,8 @@ pub(in crate::dialects) async fn read_page(
     Ok(DeadLetters { jobs, total: n_all as u64, total_is_minimum, has_more })
 }
 
-/// The oldest dead letters of the caller behind `after`, at most `n` of them. Those of other
-/// tenants are passed over, up to a bound.
+/// The caller's oldest dead letters after `after`, at most `n`. Those of other tenants are skipped,
+/// up to a bound.
 pub(super) async fn oldest(
     app: &App,
     scope: &Scope,
@@ -117,7 +116,7 @@ struct DeadLetterList<'a> {
     pagination: Pagination,
 }
 
-/// The dead letters of the caller, oldest first; `cursor` is the last job that was seen.
+/// The caller's dead letters, oldest first; `cursor` is the last job shown.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let query =
         QueryString::of(&call.exchange.uri, &["queue", "limit", "offset", "cursor", "page", "per_page"])?;
@@ -145,7 +144,7 @@ async fn stats(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&json!({"total": jobs.len()})))
 }
 
-/// The dead letter that the path names.
+/// The dead letter in the path.
 async fn found(call: &Call<'_>, scope: &Scope) -> Result<Arc<Job>, ApiError> {
     let job = scope.job(call.app, call.job()).await?;
     if job.dead_lettered_at.is_some() {
@@ -155,7 +154,7 @@ async fn found(call: &Call<'_>, scope: &Scope) -> Result<Arc<Job>, ApiError> {
     Err(RefusedRequest::new(Kind::JobNotFound, detail).fact("resource_type", "dead_letter").blank().into())
 }
 
-/// Opens the job anew, with a full budget and no errors.
+/// Retries the job with a full budget and no errors.
 pub(in crate::dialects) async fn reopen(call: &Call<'_>) -> Result<Job, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
     let job = found(call, &scope).await?;
@@ -183,7 +182,7 @@ async fn delete_silently(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// Deletes a dead letter, the job with it: it is asked for in so many words.
+/// Deletes a dead letter and its job.
 pub(in crate::dialects) async fn forget(call: &Call<'_>) -> Result<JobId, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
     let job = found(call, &scope).await?;

@@ -1,4 +1,4 @@
-//! `/ojs/errors/{code}`: a page for each code, where `doc_url` leads.
+//! `/ojs/errors/{code}`: a page for each code, the target of `doc_url`.
 
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
@@ -11,7 +11,6 @@ use crate::app::App;
 use crate::edge::routing::{Answers, Call, RateCount, Route, RouteAccess};
 use crate::edge::{ApiError, accept, respond};
 
-/// The routes of the pages.
 pub(super) const ROUTES: &[Route] = &[
     page("/ojs/errors", |call| Box::pin(all(call))),
     page("/ojs/errors/{code}", |call| Box::pin(one(call))),
@@ -27,7 +26,7 @@ const fn page(
         .answers(Answers::Any)
 }
 
-/// The codes that have a page, in the order of the catalogue.
+/// The codes with a page, in the order of the catalogue.
 fn codes() -> Vec<&'static str> {
     let mut codes: Vec<&'static str> = Vec::new();
     for code in Kind::ALL.iter().filter_map(|kind| kind.entry().ojs) {
@@ -38,7 +37,6 @@ fn codes() -> Vec<&'static str> {
     codes
 }
 
-/// What is known of a code.
 fn described(app: &App, code: &str) -> Value {
     let kinds = Kind::ALL.iter().filter(|kind| kind.entry().ojs == Some(code));
     let causes: Vec<Value> = kinds
@@ -80,7 +78,7 @@ async fn one(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(shown(&call, code, std::slice::from_ref(&described), described.clone()))
 }
 
-/// As HTML for whoever prefers it, as JSON otherwise.
+/// As HTML if the client prefers it, otherwise as JSON.
 fn shown(call: &Call<'_>, title: &str, codes: &[Value], json: Value) -> Response {
     let mut response = match accept::prefers(&call.exchange.headers, "text/html", "application/json") {
         false => reply::ok(&json),
@@ -93,7 +91,7 @@ fn shown(call: &Call<'_>, title: &str, codes: &[Value], json: Value) -> Response
     response
 }
 
-/// Nothing in it comes from a request, so there is nothing to escape but our own words, which have
+/// No part of it comes from a request, so only our own texts would need escaping, and they contain
 /// no markup.
 fn html_page(title: &str, codes: &[Value]) -> String {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What happened: a page, oldest first, or a stream for whoever asks for one. In OJS's names.
+//! Events in OJS's names: a page, oldest first, or a stream if requested.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -69,15 +69,15 @@ impl Wanted {
     }
 }
 
-/// Whether there may be events of this name. One that no event has asks for nothing, and nobody
-/// means that.
+/// Whether events of this name may exist. A filter with an unknown name would match nothing, so it
+/// is refused.
 pub(in crate::dialects) fn is_event_name(name: &str) -> bool {
     EVENT_NAMES.contains(&name) || name.starts_with("x_")
 }
 
-/// `GET events`: what happened to jobs of the caller. `after` is the id of the last event that was
-/// seen, or the cursor of the page before. A page may be short while it looks; only `has_more:
-/// false` means the end.
+/// `GET events`: events of the caller's jobs. `after` is the id of the last event seen, or the
+/// cursor of the page before. A page may be short before the end; only `has_more: false` means the
+/// end.
 async fn page(call: Call<'_>) -> Result<Response, ApiError> {
     if accept::wants_stream(&call.exchange.headers) {
         return channel(call).await;
@@ -112,7 +112,7 @@ async fn page(call: Call<'_>) -> Result<Response, ApiError> {
                     Entry::Occupied(known) => known.into_mut(),
                     Entry::Vacant(unknown) => unknown.insert(store.job(id).await?),
                 };
-                // What is deleted is no longer listed (C-111).
+                // Events of deleted jobs are no longer listed (C-111).
                 let Some(job) = job.as_ref().filter(|job| wanted.job(job)) else { continue };
                 let told = events(event, job).into_iter().filter(|told| wanted.name(told.name));
                 found.extend(told.map(|told| told.body));
@@ -127,7 +127,7 @@ fn answer(events: Vec<Value>, place: Place, has_more: bool) -> Response {
     reply::ok(&json!({"events": events, "cursor": place.write(), "has_more": has_more}))
 }
 
-/// So many entries of this journal row and all rows before it were seen.
+/// A position: all rows before this one and some entries of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     row: i64,

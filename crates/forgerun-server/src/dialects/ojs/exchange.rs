@@ -1,9 +1,7 @@
-//! `workers/exchange`: the worker's round trip. Ends of many jobs come in and new jobs go out, in
-//! one request.
+//! `workers/exchange`: ends of many jobs and a fetch in one request.
 //!
-//! The rules are those of ack, nack, heartbeat and fetch: each entry becomes the command that such
-//! a call would send. All of them are queued together with the claim, so that they share a
-//! transaction.
+//! The rules are those of ack, nack, heartbeat and fetch: each entry becomes the command of such a
+//! call. All of them are queued together with the claim, so that they share a transaction.
 
 use std::time::Duration;
 
@@ -38,7 +36,7 @@ pub(super) const ROUTES: &[Route] = &[Route {
         .body_max(|_| OJS_BATCH_BYTES_MAX)
 }];
 
-/// What became of one entry of `done`.
+/// The result of one entry of `done`.
 #[derive(Serialize)]
 struct SettledEntryView {
     job_id: String,
@@ -73,7 +71,7 @@ async fn exchange(call: Call<'_>) -> Result<Response, ApiError> {
         .collect();
     let settling = settle_all(&call, &scope, done);
     let beating = async {
-        // Sent behind the ends: a job that has just ended is not extended.
+        // Sent after the ends: a job that has just ended is not extended.
         let answer = match &beat {
             Some(beat) => Some(fleet::heartbeat_of(&call, beat).await?),
             None => None,
@@ -94,8 +92,8 @@ async fn exchange(call: Call<'_>) -> Result<Response, ApiError> {
     let (results, answer, fetched) = tokio::join!(settling, beating, at_once);
     let (answer, fetched) = match (answer, fetched) {
         (Ok(answer), Ok(fetched)) => (answer, fetched),
-        // The ends are durable, and the worker must learn that: only a request that ended nothing
-        // is refused.
+        // The ends are durable, and the worker must learn that: only a request without ends is
+        // refused.
         (Err(error), _) | (_, Err(error)) if results.is_empty() => return Err(error),
         (answer, fetched) => (answer.unwrap_or_default(), fetched.unwrap_or_default()),
     };
@@ -114,7 +112,7 @@ async fn exchange(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply(app, results, beat.as_ref(), answer, &jobs))
 }
 
-/// What the worker shall do, as far as this request knows.
+/// The directive, as far as this request knows.
 fn directive(app: &App, answer: Option<&HeartbeatResult>) -> Option<WorkerState> {
     match answer {
         Some(answer) => Some(answer.told),
@@ -149,15 +147,15 @@ fn reply(
     })
 }
 
-/// An entry whose command has been sent.
+/// An entry whose command was sent.
 struct SentEntry {
     job_id: String,
     held: HeldJob,
-    /// The result, if the attempt succeeded; `None` if it did not.
+    /// The result of a successful attempt; `None` if it failed.
     success: Option<Option<Box<RawValue>>>,
 }
 
-/// Settles every entry for itself, in order: what became of each.
+/// Settles every entry on its own, in order; returns their results.
 async fn settle_all(call: &Call<'_>, scope: &Scope, done: Vec<DoneEntry>) -> Vec<SettledEntryView> {
     let mut views: Vec<Option<SettledEntryView>> = Vec::with_capacity(done.len());
     let (mut sent, mut commands) = (Vec::new(), Vec::new());
@@ -232,8 +230,8 @@ async fn settled_view(call: &Call<'_>, entry: SentEntry, answer: Result<Answer, 
     }
 }
 
-/// Whether an entry says again how its lease ended: the answer to the first one may have been lost.
-/// That the job ended by this lease was checked with the token.
+/// Whether an entry repeats the end of its lease: the first answer may have been lost. The token
+/// shows that the job ended by this lease.
 async fn is_repetition(
     app: &App,
     held: &HeldJob,
@@ -264,7 +262,7 @@ async fn is_result(app: &App, job: &Job, result: Option<&RawValue>) -> bool {
     }
 }
 
-/// The entry of a refusal: its status as the call would have had, and the problem.
+/// The entry of a refusal: the status that the single call would have had, and the problem.
 fn refused(call: &Call<'_>, job_id: String, error: ApiError) -> SettledEntryView {
     let (refused, ..) = error.into_parts();
     let status = forgerun_wire::ojs::error::status(refused.kind, call.app.config.ojs.strict_catalog);

@@ -1,4 +1,4 @@
-//! Workers: their signs of life, who they are, and what they are told.
+//! External workers: heartbeats, list, directives.
 
 use axum::response::Response;
 use forgerun_core::Command;
@@ -25,7 +25,7 @@ use crate::edge::query::QueryString;
 use crate::edge::routing::{Call, RateCount, Route};
 use crate::limits::{PAGE_MAX, WORKERS_SEARCHED_MAX};
 
-/// The routes of workers as such.
+/// The routes about workers.
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/workers/heartbeat", "heartbeat", |call| Box::pin(heartbeat(call)))
         .access(CLIENT_OR_OPERATOR)
@@ -47,7 +47,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/workers/{worker_id}/resume", "direct", |call| Box::pin(resume(call))).access(CLIENT),
 ];
 
-/// A sign of life. It also says what the worker holds; what it does not hold is passed over.
+/// A heartbeat. It lists the worker's jobs; those that it does not hold are skipped.
 pub(in crate::dialects) async fn heartbeat_of(
     call: &Call<'_>,
     request: &HeartbeatRequest,
@@ -82,7 +82,7 @@ async fn heartbeat(call: Call<'_>) -> Result<Response, ApiError> {
     })))
 }
 
-/// What a worker hears after its sign of life.
+/// The answer to a heartbeat.
 pub(in crate::dialects) struct HeartbeatResult {
     pub(in crate::dialects) told: WorkerState,
     pub(in crate::dialects) extended: Vec<JobId>,
@@ -113,8 +113,7 @@ async fn beat(app: &App, scope: &Scope, request: &HeartbeatRequest) -> Result<He
     }
 }
 
-/// The operator's worker belongs to nobody, so nobody keeps a record of it; its jobs are extended
-/// all the same.
+/// The operator's worker has no owner, so it is not recorded; its jobs are extended all the same.
 async fn beat_of_operator(app: &App, request: &HeartbeatRequest) -> HeartbeatResult {
     let mut told = HeartbeatResult { told: WorkerState::Running, extended: Vec::new(), canceled: Vec::new() };
     for (job, proof) in &request.jobs {
@@ -128,7 +127,7 @@ async fn beat_of_operator(app: &App, request: &HeartbeatRequest) -> HeartbeatRes
     told
 }
 
-/// The suite's way to have a worker told something: a job that it holds says so.
+/// A hook of the published suite: a job that the worker holds sets its directive.
 async fn hooked(app: &App, jobs: &[JobId]) -> Result<Option<WorkerState>, ApiError> {
     let inputs = app.engine.store().inputs(jobs.to_vec()).await?;
     let directive = |meta: &[u8]| {
@@ -147,7 +146,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let owner = scope.owner()?;
     let query = QueryString::of(&call.exchange.uri, &["limit", "cursor", "offset", "page", "per_page"])?;
     let limit = query.limit()?;
-    // The cursor is the name of the last worker that was seen.
+    // The cursor is the name of the last worker shown.
     let cursor = query.get("cursor").map(|name| format!("{}{name}", owner.prefix()));
     let skipped = if cursor.is_some() { 0 } else { offset(&query, limit)? };
     let of_tenant = |worker: &Worker| scope.tenant.is_none() || worker.id.owner.tenant == scope.tenant;
@@ -236,7 +235,7 @@ async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
     direct(call, WorkerState::Running).await
 }
 
-/// What the worker is told with its next heartbeat. It is given no more jobs at once.
+/// Sets the worker's directive for its next heartbeat. It gets no more jobs from now on.
 async fn direct(call: Call<'_>, to: WorkerState) -> Result<Response, ApiError> {
     let (app, id) = (call.app, named(&call)?);
     let command = WorkerCommand::Direct { worker: id.clone(), to };

@@ -1,4 +1,4 @@
-//! One job: read, cancel, activate, and how far it is.
+//! One job: read, cancel, activate, progress.
 
 use std::sync::Arc;
 
@@ -27,7 +27,6 @@ use crate::edge::{ApiError, failure};
 use crate::traces::RequestSubject;
 use crate::workflows::parents_of;
 
-/// The routes of a job.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/jobs/{job_id}", "get", |call| Box::pin(get(call)))
         .access(CLIENT_OR_OPERATOR)
@@ -45,10 +44,10 @@ pub(super) const ROUTES: &[Route] = &[
         .access(CLIENT_OR_OPERATOR),
 ];
 
-/// Why, where the client does not say.
+/// The default cancel reason.
 const REASON: &str = "cancelled by the client";
 
-/// A job with all that is shown of it.
+/// A job with all rows of its view.
 pub(in crate::dialects) struct Shown {
     pub(in crate::dialects) job: Arc<Job>,
     pub(in crate::dialects) input: Input,
@@ -58,7 +57,7 @@ pub(in crate::dialects) struct Shown {
 }
 
 impl Shown {
-    /// The job and what goes with it.
+    /// Loads the rows of a job's view.
     pub(in crate::dialects) async fn read(app: &App, job: Arc<Job>) -> Result<Shown, ApiError> {
         let store = app.engine.store();
         let input = store.inputs(vec![job.id]).await?.pop().map(|(_, input)| input).unwrap_or_default();
@@ -87,13 +86,13 @@ impl Shown {
         }
     }
 
-    /// The answer that has it both ways, and these facts.
+    /// The answer in both forms, with these facts.
     pub(super) fn both(&self, facts: Vec<(&'static str, Value)>) -> Response {
         reply::ok(&BothView { job: self.view(), facts })
     }
 }
 
-/// A job, or the last word on one that ended badly for whoever asks for that by name (C-08).
+/// A job; a failed one as its failure object if the client asks for problem details (C-08).
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange) = (call.app, call.exchange);
     let scope = Scope::of(&call)?;
@@ -115,13 +114,13 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// A job, and where it stood before what was just done to it.
+/// A job after a command, and its state before.
 pub(in crate::dialects) struct ChangedJob {
     before: StateWord,
     pub(in crate::dialects) job: Job,
 }
 
-/// Cancels the job that the request is about.
+/// Cancels the job in the request.
 pub(in crate::dialects) async fn cancel_job(
     call: &Call<'_>,
     reason: Option<String>,
@@ -150,7 +149,7 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(shown.both(vec![("previous_state", cancelled.before.as_str().into())]))
 }
 
-/// What a cancel may say; an empty body says nothing.
+/// The cancel reason; an empty body has none.
 pub(super) fn reason(call: &Call<'_>) -> Result<Option<String>, ApiError> {
     if call.body.is_empty() {
         return Ok(None);
@@ -162,14 +161,14 @@ pub(super) fn reason(call: &Call<'_>) -> Result<Option<String>, ApiError> {
     Ok(violations.settle(Some(reason))?.filter(|reason| !reason.trim().is_empty()))
 }
 
-/// Lets the job go that the request is about.
+/// Activates the job in the request.
 pub(in crate::dialects) async fn activate_job(call: &Call<'_>) -> Result<ChangedJob, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
     let before = scope.job(app, call.job()).await?;
     let owned = Owned { job: before.id, client: scope.client };
     let (job, changed) = match app.engine.act(Command::Activate(owned)).await {
         Ok(activated) => activated,
-        // The job itself knows more words for where it stands than its state.
+        // The job's facet is finer than its state.
         Err(forgerun_engine::Error::Refused(forgerun_core::Refusal::WrongState(_))) => {
             let job = scope.job(app, call.job()).await?;
             return Err(refusals::wrong_state(StateWord::of(&job).as_str()));
@@ -196,7 +195,6 @@ async fn progress(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&progress_view(&job)))
 }
 
-/// How far a job is.
 pub(super) fn progress_view(job: &Job) -> Value {
     let percent = job.progress.unwrap_or(0);
     json!({

@@ -1,16 +1,16 @@
-//! The Open Job Spec dialect, `/ojs/v1`: jobs for workers outside, and the protocol that these
-//! workers speak.
+//! The Open Job Spec dialect, `/ojs/v1`: jobs for external workers, and their protocol.
 //!
 //! | file | routes |
 //! |---|---|
-//! | `submit.rs` | `POST jobs`, `…/batch`, `…/bulk`; `submission.rs` makes jobs of envelopes, for other roads too |
+//! | `submit.rs` | `POST jobs`, `…/batch`, `…/bulk`; `submission.rs` makes jobs of envelopes, also
+//! for workflows and the bridge |
 //! | `jobs.rs` | `jobs/{id}`: read, cancel, activate, progress |
-//! | `results.rs` | `jobs/{id}/result`: sent before the ack, fetched after it |
+//! | `results.rs` | `jobs/{id}/result`: uploaded before the ack, fetched after it |
 //! | `work.rs` | `workers/fetch`, `ack`, `nack`, `progress` |
 //! | `exchange.rs` | `workers/exchange`: ends of many jobs in, new jobs out |
 //! | `taking.rs` | no routes: jobs between their claim and the answer to their worker |
-//! | `fleet.rs` | `workers/heartbeat`, the list of workers, what they are told |
-//! | `workflows.rs` | `workflows`: begun, read, cancelled, retried |
+//! | `fleet.rs` | `workers/heartbeat`, the list of workers, directives |
+//! | `workflows.rs` | `workflows`: begin, read, cancel, retry |
 //! | `queues.rs` | `queues`: list, numbers, pause, bounds; `rate-limits/{key}` |
 //! | `checkpoints.rs` | `jobs/{id}/checkpoint` |
 //! | `cron.rs` | `cron`: register, list, pause, trigger, delete |
@@ -22,11 +22,11 @@
 //! | `server.rs` | `/ojs/manifest`, `health`, what is not supported, the hooks of the suite |
 //! | `errors.rs` | `/ojs/errors/{code}`: a page for each code |
 //!
-//! Where a file is open to its neighbours, what a request does is apart from how it is answered
-//! over HTTP: gRPC asks for the same.
+//! Functions that are visible outside of a file do the work without the HTTP answer, because gRPC
+//! calls them too.
 //!
-//! A worker is handed jobs of its own client only, and of the tenant it names (C-97). The operator
-//! may work for any client.
+//! A worker gets jobs of its own client only, and of the tenant it names (C-97). The operator may
+//! work for any client.
 
 mod checkpoints;
 pub(in crate::dialects) mod cron;

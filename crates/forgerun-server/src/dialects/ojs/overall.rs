@@ -1,5 +1,4 @@
-//! What a client can see and do about all its jobs at once: figures over all queues, and trying
-//! dead letters again.
+//! All jobs of a client at once: figures over all queues, and retries of dead letters.
 
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
@@ -22,13 +21,13 @@ use crate::edge::ApiError;
 use crate::edge::routing::{Call, Route};
 use crate::limits::{BULK_RETRY_JOBS_MAX, PAGE_MAX};
 
-/// The routes of all jobs at once.
+/// The routes about all jobs.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/admin/stats", "queues", |call| Box::pin(stats(call))).access(CLIENT),
     Route::post("/ojs/v1/admin/jobs/bulk/retry", "retry", |call| Box::pin(retry(call))).access(CLIENT),
 ];
 
-/// Figures of all queues of the caller; the rates are those of the last full minute.
+/// Figures over all queues of the caller; rates are those of the last full minute.
 async fn stats(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, owner) = (call.app, Scope::of(&call)?.owner()?);
     let store = app.engine.store();
@@ -36,7 +35,7 @@ async fn stats(call: Call<'_>) -> Result<Response, ApiError> {
     let queues = store.queues_of(&owner).await?;
     let mut total = Counts::default();
     queues.iter().for_each(|queue| total.merge(&queue.counts));
-    // Two questions about all queues, however many the caller has.
+    // Two queries, however many queues the caller has.
     let of_caller = async |since: i64| {
         let mut sum = Activity::default();
         for (queue, activity) in store.activity_by_queue(Minute(since)).await? {
@@ -78,18 +77,18 @@ async fn n_workers(app: &App, owner: &Owner) -> Result<usize, ApiError> {
     }
 }
 
-/// Which dead letters to try again.
+/// Which dead letters to retry.
 struct BulkRetry {
     queue: Option<Name>,
 }
 
-/// What such a request may say.
+/// Members of the request.
 const MEMBERS: [&str; 2] = ["filter", "confirm"];
 
-/// By what dead letters are chosen.
+/// Members of the filter.
 const FILTERS: [&str; 2] = ["state", "queue"];
 
-/// Refuses members that are not known: a filter that is passed over chooses all jobs.
+/// Refuses unknown members: an ignored filter would match all jobs.
 fn refuse_strangers(members: &Members<'_>, at: &str, known: &[&str], violations: &mut ViolationList) {
     for (name, _) in members.0.iter().filter(|(name, _)| !known.contains(&name.as_ref())) {
         let detail = format!("is not known here; there are {}", known.join(" and "));
@@ -134,8 +133,8 @@ fn read_retry(body: &[u8]) -> Result<BulkRetry, ApiError> {
     Ok(violations.settle(Some(BulkRetry { queue }))?)
 }
 
-/// Tries dead letters of the caller again, the oldest first. One that somebody else deals with
-/// meanwhile is left to them.
+/// Retries dead letters of the caller, the oldest first. One that another request changes meanwhile
+/// is skipped.
 async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     let asked = read_retry(&call.body)?;
     let (app, scope) = (call.app, Scope::of(&call)?);

@@ -1,4 +1,4 @@
-//! Queues of the caller: list, numbers, pause, bounds. And the limits that jobs share by name.
+//! The caller's queues: list, figures, pause, bounds. And limits shared by name.
 
 use std::collections::BTreeMap;
 
@@ -47,14 +47,14 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/rate-limits/{key}", "limit", |call| Box::pin(limit(call))).access(CLIENT),
 ];
 
-/// An hour, in the minutes that figures are kept by.
+/// An hour in minutes.
 const LAST_HOUR: i64 = 60;
 
 fn named(call: &Call<'_>) -> Result<Name, ApiError> {
     queue_name(&call.text("queue"))
 }
 
-/// What is known of one queue.
+/// The state of one queue.
 pub(in crate::dialects) struct Found {
     name: Name,
     counts: Counts,
@@ -74,7 +74,7 @@ impl Found {
         })
     }
 
-    /// When it was first used, where that is known.
+    /// First use, if known.
     #[cfg(feature = "grpc")]
     pub(in crate::dialects) fn created_at(&self) -> Option<Time> {
         self.own.as_ref().map(|settings| settings.created_at)
@@ -95,7 +95,7 @@ impl Found {
     }
 }
 
-/// How many jobs stand where.
+/// Job counts by state.
 pub(super) fn numbers(counts: &Counts, activity: Activity) -> QueueNumbers {
     let at = |facets: &[Facet]| facets.iter().map(|facet| counts.at(*facet)).sum::<i64>().max(0) as u64;
     let mean = |sum: i64, n: i64| if n > 0 { sum as f64 / n as f64 } else { 0.0 };
@@ -115,7 +115,7 @@ pub(super) fn numbers(counts: &Counts, activity: Activity) -> QueueNumbers {
     }
 }
 
-/// What happened in a queue within the last hour.
+/// Activity of a queue within the last hour.
 pub(in crate::dialects) async fn activity(app: &App, key: Name) -> Result<Activity, ApiError> {
     let Minute(now) = Minute::of(app.clock.now());
     Ok(app.engine.store().activity(key, Minute(now - LAST_HOUR)).await?)
@@ -166,7 +166,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&json!({"queues": shown, "items": shown, "pagination": page})))
 }
 
-/// Where a page begins, said in one of three ways.
+/// The start of a page, given in one of three ways.
 pub(super) fn offset(query: &QueryString, limit: usize) -> Result<usize, ApiError> {
     let number = |name: &str| match query.get(name) {
         None => Ok(None),
@@ -208,8 +208,8 @@ async fn resume(call: Call<'_>) -> Result<Response, ApiError> {
     set_paused(call, false).await
 }
 
-/// Stops or resumes handing out. The operator's word concerns all queues of the name, and no client
-/// can lift it.
+/// Pauses or resumes. The operator's pause applies to all queues of the name, and clients cannot
+/// lift it.
 pub(in crate::dialects) async fn put_paused(
     call: &Call<'_>,
     name: Name,
@@ -243,7 +243,7 @@ async fn set(app: &App, scope: &Scope, name: Name, change: QueueChange) -> Resul
     }
 }
 
-/// Bounds how many jobs may wait (back-pressure) and how many workers may hold.
+/// Sets bounds on waiting (back-pressure) and active jobs.
 async fn bound(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, scope, name) = (call.app, Scope::of(&call)?, named(&call)?);
     let change = bounds(&call.body)?;
@@ -286,7 +286,7 @@ fn bounds(body: &[u8]) -> Result<QueueChange, ApiError> {
     Ok(violations.settle(Some(change))?)
 }
 
-/// A bound above zero; null lifts it.
+/// A bound above zero; null removes it.
 fn number(
     members: &Members<'_>,
     name: &str,
@@ -305,7 +305,7 @@ fn number(
     Some(number)
 }
 
-/// How many jobs a tenant of the caller has.
+/// Job counts of a tenant of the caller.
 async fn tenant_stats(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, scope) = (call.app, Scope::of(&call)?);
     let tenant = call.text("tenant").into_owned();
@@ -331,8 +331,7 @@ async fn tenant_stats(call: Call<'_>) -> Result<Response, ApiError> {
     })))
 }
 
-/// A limit that jobs share by name. One that no job was handed out by is not known yet, and not in
-/// use.
+/// A shared limit. It is unknown until a job was handed out under it.
 async fn limit(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, owner) = (call.app, Scope::of(&call)?.owner()?);
     let key = call.text("key").into_owned();

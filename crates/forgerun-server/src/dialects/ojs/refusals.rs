@@ -1,4 +1,4 @@
-//! Refusals in OJS's words: its states, its details, its headers.
+//! Refusals in OJS's form: states, details, headers.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::Response;
@@ -17,8 +17,7 @@ const QUEUE_DEPTH: HeaderName = HeaderName::from_static("x-ojs-queue-depth");
 const QUEUE_BOUND: HeaderName = HeaderName::from_static("x-ojs-queue-bound");
 const QUEUE_PRESSURE: HeaderName = HeaderName::from_static("x-ojs-queue-pressure");
 
-/// The answer to a request that is refused: OJS's object, or a problem for whoever asks for one by
-/// name.
+/// The answer to a refused request: OJS's object, or a problem if the client asks for one.
 pub(super) fn response(app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
     if accept::names(&exchange.headers, "application/problem+json")
         || accept::names(&exchange.headers, "application/problem+xml")
@@ -39,7 +38,7 @@ pub(super) fn response(app: &App, exchange: &Exchange, refused: &RefusedRequest)
     response
 }
 
-/// The object of a refusal that is part of an answer.
+/// The object of a refusal within an answer.
 pub(super) fn object(app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Value {
     let instance = format!("urn:uuid:{}", exchange.request_id());
     let status = error::status(refused.kind, app.config.ojs.strict_catalog);
@@ -48,7 +47,7 @@ pub(super) fn object(app: &App, exchange: &Exchange, refused: &RefusedRequest) -
     error::body(&detailed(refused), context)
 }
 
-/// The details that OJS's documents name.
+/// Adds the details that OJS's documents require.
 pub(in crate::dialects) fn detailed(refused: &RefusedRequest) -> RefusedRequest {
     let mut refused = refused.clone();
     match refused.kind {
@@ -67,7 +66,7 @@ pub(in crate::dialects) fn detailed(refused: &RefusedRequest) -> RefusedRequest 
     refused
 }
 
-/// What the engine refuses, in OJS's words.
+/// Maps errors of the engine.
 pub(in crate::dialects) fn of_engine(app: &App, error: Error) -> ApiError {
     let Error::Refused(refusal) = &error else { return error.into() };
     let refused = |kind: Kind, detail: &str| RefusedRequest::new(kind, detail);
@@ -91,13 +90,13 @@ pub(in crate::dialects) fn of_engine(app: &App, error: Error) -> ApiError {
     }
 }
 
-/// The job is in a state in which this cannot be done to it.
+/// The operation is not possible in this state.
 pub(super) fn wrong_state(state: &str) -> ApiError {
     let detail = format!("The job is {state}, and this cannot be done to it now.");
     RefusedRequest::new(Kind::IllegalTransition, detail).fact("current_state", state).into()
 }
 
-/// The job has ended, so this cannot be done to it (C-22).
+/// The job has ended (C-22).
 pub(super) fn ended(state: &str) -> ApiError {
     let kind = if state == "cancelled" { Kind::AlreadyCancelled } else { Kind::IllegalTransition };
     RefusedRequest::new(kind, format!("The job has ended and is {state}."))
@@ -105,7 +104,7 @@ pub(super) fn ended(state: &str) -> ApiError {
         .into()
 }
 
-/// OJS's word for a state whose facets are not known.
+/// OJS's name for a state without a facet.
 const fn word(state: State) -> &'static str {
     match state {
         State::Created => "scheduled",
@@ -117,7 +116,7 @@ const fn word(state: State) -> &'static str {
     }
 }
 
-/// How full a queue is, for the headers of an answer.
+/// Adds the headers about a queue's depth.
 pub(super) fn add_pressure(headers: &mut HeaderMap, depth: u64, bound: u64) {
     headers.insert(QUEUE_DEPTH, HeaderValue::from(depth));
     headers.insert(QUEUE_BOUND, HeaderValue::from(bound));

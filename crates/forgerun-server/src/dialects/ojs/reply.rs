@@ -1,4 +1,4 @@
-//! Answers in OJS's media type, and what every answer carries.
+//! Answers in OJS's media type, and common headers.
 
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::edge::exchange::REQUEST_ID;
 use crate::edge::{Exchange, accept, respond};
 
-/// Sent by every SDK, and by none of the published cases.
+/// Sent by every SDK, but not by the published suite.
 pub(super) const OJS_VERSION: HeaderName = HeaderName::from_static("ojs-version");
 
 const OJS: HeaderValue = HeaderValue::from_static(MEDIA_TYPE);
@@ -19,13 +19,12 @@ pub(super) fn json(status: StatusCode, view: &impl Serialize) -> Response {
     respond::with_type(status, OJS, respond::written(view))
 }
 
-/// The same, with 200.
 pub(super) fn ok(view: &impl Serialize) -> Response {
     json(StatusCode::OK, view)
 }
 
-/// Adds what every answer carries, and says the type of the body as the client wants to read it:
-/// some SDKs look for the word `application/json` in it.
+/// Adds common headers, and the content type that the client wants: some SDKs look for the text
+/// `application/json` in it.
 pub(super) fn add_headers(exchange: &Exchange, headers: &mut HeaderMap) {
     headers.insert(OJS_VERSION, HeaderValue::from_static(VERSION));
     headers.insert(REQUEST_ID, exchange.shown_request_id());
@@ -38,7 +37,7 @@ pub(super) fn add_headers(exchange: &Exchange, headers: &mut HeaderMap) {
     }
 }
 
-/// Whether plain JSON is asked for by name, and OJS's own type is not taken.
+/// Whether plain JSON is named in `Accept`, and OJS's own type is not.
 fn wants_plain(headers: &HeaderMap) -> bool {
     headers.contains_key(ACCEPT)
         && accept::names(headers, "application/json")

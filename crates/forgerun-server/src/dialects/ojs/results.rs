@@ -1,4 +1,4 @@
-//! `jobs/{id}/result`: a large result is sent before the ack, and fetched like any other.
+//! `jobs/{id}/result`: a large result is uploaded before the ack, and fetched like any other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,11 +38,10 @@ pub(super) const ROUTES: &[Route] = &[
         .answers(Answers::Any),
 ];
 
-/// Pieces of a body may come this far apart.
+/// Timeout between pieces of a body.
 const PIECE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Takes a result in as it comes. Whether the worker holds the job is asked before the first byte,
-/// and again with the last.
+/// Receives a result. The lease is checked before the first byte and with the last.
 async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
     let (app, scope) = (call.app, Scope::of(&call)?);
     let job = scope.job(app, call.job()).await?;
@@ -52,8 +51,8 @@ async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
     still_held(&job, &held, app)?;
     let place = app.uploads.take(job.id, job.head.client)?;
     let upload = intake(app, &call.exchange.headers)?;
-    // A task of its own, which ends by itself when its client is gone: what came in is then
-    // deleted.
+    // A task of its own, which ends by itself when its client disconnects: the received bytes are
+    // then deleted.
     let receiving = tokio::spawn(async move { (receive(upload, body, &place).await, place) });
     let (received, _place) = receiving.await.map_err(|error| ApiError::internal(Kind::Internal, error))?;
     let output = Arc::new(received?);
@@ -68,7 +67,7 @@ async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
     Ok(reply::ok(&json!({"job_id": job.id.to_string(), "size": size, "media_type": media_type})))
 }
 
-/// The token of the lease, without which nothing is taken in.
+/// The lease token, which is required.
 fn token(headers: &HeaderMap) -> Result<&str, ApiError> {
     lease_token(headers).ok_or_else(|| {
         RefusedRequest::new(
@@ -81,13 +80,13 @@ fn token(headers: &HeaderMap) -> Result<&str, ApiError> {
     })
 }
 
-/// The token of the lease, if the request has one.
+/// The lease token, if the request has one.
 pub(super) fn lease_token(headers: &HeaderMap) -> Option<&str> {
     let token = headers.get(LEASE_TOKEN).and_then(|value| value.to_str().ok()).map(str::trim);
     token.filter(|token| !token.is_empty())
 }
 
-/// Refuses early what would be refused at the end, so that nobody sends gigabytes for nothing.
+/// Refuses early, so that no gigabytes are sent in vain.
 fn still_held(job: &forgerun_core::job::Job, held: &HeldJob, app: &App) -> Result<(), ApiError> {
     use forgerun_core::command::LeaseProof;
     let refuse = |refusal| Err(refusals::of_engine(app, forgerun_engine::Error::Refused(refusal)));
@@ -100,8 +99,8 @@ fn still_held(job: &forgerun_core::job::Job, held: &HeldJob, app: &App) -> Resul
     }
 }
 
-/// Where the bytes of an upload go. Refuses a malformed `Content-Type`, because browsers guess what
-/// it means.
+/// The intake of an upload. Refuses a malformed `Content-Type`, because browsers guess what it
+/// means.
 fn intake(app: &App, headers: &HeaderMap) -> Result<Intake, ApiError> {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default().trim());
     let media_type = text(CONTENT_TYPE).unwrap_or("application/octet-stream");
@@ -114,7 +113,7 @@ fn intake(app: &App, headers: &HeaderMap) -> Result<Intake, ApiError> {
     Ok(app.engine.begin_result(media_type, file_name))
 }
 
-/// Takes a body in; what came of one that breaks off is deleted.
+/// Receives a body; an incomplete one is deleted.
 async fn receive(mut intake: Intake, body: Body, place: &UploadPlace) -> Result<Output, ApiError> {
     match write_all(&mut intake, body, place).await {
         Ok(()) => intake.finish().await.map_err(of_intake),

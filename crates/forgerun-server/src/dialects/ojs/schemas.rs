@@ -1,5 +1,4 @@
-//! `schemas`: by address as SDKs have them, and by type and version as the published cases do
-//! (D30).
+//! `schemas`: by address for SDKs, and by type and version for the published suite (D30).
 
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -82,7 +81,7 @@ async fn shown(call: &Call<'_>, entry: &SchemaEntry, reader: SchemaReader) -> Re
     Ok(reply::ok(&schema_answer(entry, &text, reader)))
 }
 
-/// The schema that a path names: by its address, or the newest of a type.
+/// The schema in the path: by its address, or the newest of a type.
 async fn named(call: &Call<'_>) -> Result<SchemaEntry, ApiError> {
     let index = schemas::index(call.app, client(call)?).await?;
     let name = call.text("name");
@@ -119,7 +118,7 @@ async fn versions(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&json!({"type": name, "job_type": name, "versions": versions})))
 }
 
-/// Deletes the schema with this address. A type may have several, so it is no address.
+/// Deletes the schema with this address. A type may have several schemas, so it is no address.
 async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
     let client = client(&call)?;
     let index = schemas::index(call.app, client).await?;

@@ -1,5 +1,4 @@
-//! Who asks: a client or the operator, for which tenant, by an SDK or not; and which jobs they may
-//! see.
+//! The scope of a request: client or operator, tenant, SDK; and the jobs within it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -46,7 +45,7 @@ fn client_or_operator<'a>(app: &'a App, exchange: &'a mut Exchange) -> Admitting
     })
 }
 
-/// Refuses another major version of OJS.
+/// Refuses other major versions of OJS.
 fn understood(headers: &HeaderMap) -> Result<(), ApiError> {
     let Some(value) = headers.get(OJS_VERSION) else { return Ok(()) };
     let version = value.to_str().unwrap_or_default().trim();
@@ -57,18 +56,17 @@ fn understood(headers: &HeaderMap) -> Result<(), ApiError> {
     Err(RefusedRequest::new(Kind::UnsupportedFeature, detail).fact("supported", "1.0").into())
 }
 
-/// On whose behalf something is asked.
+/// The scope of a request.
 pub(in crate::dialects) struct Scope {
-    /// The client; `None` for the operator.
+    /// `None` for the operator.
     pub(in crate::dialects) client: Option<ClientId>,
-    /// One of the client's tenants.
+    /// A tenant of the client.
     pub(in crate::dialects) tenant: Option<Name>,
-    /// Whether an SDK asks; some answers then have another shape (D5).
+    /// Whether an SDK sent it; some answers then have another form (D5).
     pub(super) of_sdk: bool,
 }
 
 impl Scope {
-    /// The scope of a request.
     pub(in crate::dialects) fn of(call: &Call<'_>) -> Result<Scope, ApiError> {
         Ok(Scope {
             client: call.client().map(|caller| caller.client),
@@ -77,7 +75,7 @@ impl Scope {
         })
     }
 
-    /// Whose queues are meant. The operator owns none.
+    /// Owner of the queues. The operator has none.
     pub(in crate::dialects) fn owner(&self) -> Result<Owner, ApiError> {
         match self.client {
             Some(client) => Ok(Owner { client, tenant: self.tenant.clone() }),
@@ -85,13 +83,13 @@ impl Scope {
         }
     }
 
-    /// Whether a job is within the scope: the client's, and the tenant's if one is named.
+    /// Whether a job is within the scope: of the client, and of the tenant if one is named.
     fn sees(&self, job: &Job) -> bool {
         self.client.is_none_or(|client| client == job.head.client)
             && (self.tenant.is_none() || self.tenant == job.head.tenant)
     }
 
-    /// The job, if it is there and within the scope. An id that is none is an id of nothing (C-52).
+    /// The job, if it is within the scope. A malformed id is an unknown one (C-52).
     pub(in crate::dialects) async fn job(&self, app: &App, id: Option<JobId>) -> Result<Arc<Job>, ApiError> {
         let refused = |refusal| refusals::of_engine(app, forgerun_engine::Error::Refused(refusal));
         let id = id.ok_or_else(|| refused(Refusal::NotFound))?;
@@ -102,7 +100,7 @@ impl Scope {
         }
     }
 
-    /// Refuses a job of another tenant. A request that names no tenant costs no look.
+    /// Refuses a job of another tenant. Without a tenant this costs no query.
     pub(super) async fn check_tenant(&self, app: &App, id: JobId) -> Result<(), ApiError> {
         if self.tenant.is_some() {
             self.job(app, Some(id)).await?;

@@ -1,4 +1,4 @@
-//! What the server says of itself, what it does not do, and the hooks of the published suite.
+//! Manifest, health, unsupported features, and the hooks of the published suite.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::edge::routing::{Call, RateCount, Route, RouteAccess};
 use crate::limits::{OJS_ENVELOPE_BYTES_MAX, PAGE_MAX};
 use crate::schemas;
 
-/// What is served, and what OJS knows and this server does not do.
+/// The routes, including those of OJS features that this server does not support.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/manifest", "manifest", |call| Box::pin(tell_manifest(call)))
         .access(RouteAccess::Anyone)
@@ -42,8 +42,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/ws", "unsupported", |call| Box::pin(unsupported(call))).access(CLIENT),
 ];
 
-/// The answer to a request for something that OJS knows and this server does not do: pools of
-/// workers, WebSockets.
+/// The answer about an unsupported feature: worker pools, WebSockets.
 async fn unsupported(_: Call<'_>) -> Result<Response, ApiError> {
     let detail = "This server does not do that; the manifest says what it does.";
     Err(RefusedRequest::new(Kind::UnsupportedFeature, detail).into())
@@ -59,7 +58,6 @@ fn backend(app: &App) -> &'static str {
     }
 }
 
-/// What the server can do.
 pub(in crate::dialects) fn current_manifest(app: &App) -> Value {
     manifest(ServerFacts {
         version: VERSION,
@@ -74,7 +72,7 @@ async fn tell_manifest(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&current_manifest(call.app)))
 }
 
-/// How the server is: whether it is well, and what was found.
+/// Whether the server is healthy, and the checks.
 pub(in crate::dialects) async fn current_health(app: &App) -> (bool, Value) {
     let asked = app.clock.now();
     let good = app.readiness().await.is_ok();
@@ -100,8 +98,8 @@ async fn tell_health(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// Wipes what the caller has: its jobs, and what it set and registered. For the published suite
-/// alone, and only where the operator asked for it, on loopback.
+/// Deletes all jobs and registrations of the caller. For the published suite only, on loopback, if
+/// the operator enabled it.
 async fn reset(call: Call<'_>) -> Result<Response, ApiError> {
     let app = call.app;
     if !app.config.ojs.test_hooks || call.exchange.check_local(app).is_err() {

@@ -1,4 +1,4 @@
-//! From an envelope that was read to a job of the engine, whichever road the envelope came by.
+//! Makes a submission from a parsed envelope, for all ways that envelopes come.
 
 use std::sync::Arc;
 
@@ -17,8 +17,7 @@ use crate::edge::ApiError;
 use crate::limits::OJS_ENVELOPE_BYTES_MAX;
 use crate::submission::{Submission, SubmissionTerms};
 
-/// OJS's words for what submissions of all dialects are held to. The envelope as a whole has its
-/// own bound (C-101).
+/// OJS's terms for the common checks. The envelope as a whole has its own bound (C-101).
 pub(crate) const TERMS: SubmissionTerms = SubmissionTerms {
     queue: "options/queue",
     callback: "callback",
@@ -32,8 +31,7 @@ pub(crate) const TERMS: SubmissionTerms = SubmissionTerms {
     refused: |kind, violations| body::refused(kind, violations, &[]),
 };
 
-/// The submission of an envelope for `owner`. `head` says what the road knows of the job beside its
-/// envelope.
+/// The submission of an envelope for `owner`. `head` has what the caller knows beside the envelope.
 pub(crate) fn from_envelope(
     app: &App,
     owner: &Owner,
@@ -87,14 +85,14 @@ pub(crate) fn from_envelope(
     Ok(Submission { id: envelope.id, queue: None, head, input: Arc::new(input) })
 }
 
-/// Arguments that JSON allows and no number can hold, `1e999`, are like nothing else: nobody could
-/// say whether a job is unique.
+/// Arguments that JSON allows and no number type holds, such as `1e999`, cannot be compared, so
+/// uniqueness is undecidable.
 fn incomparable() -> ApiError {
     let detail = "`args` and `meta` of a unique job must have numbers that can be compared.";
     RefusedRequest::new(Kind::InvalidArgs, detail).fact("field", "args").fact("constraint", "range").into()
 }
 
-/// Where the other job must stand to count.
+/// Facets in which the other job counts.
 fn facets(unique: &Uniqueness) -> u16 {
     let bits = |word: &StateWord| match word {
         StateWord::Scheduled => Facet::Scheduled.bit(),

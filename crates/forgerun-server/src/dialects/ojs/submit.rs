@@ -1,5 +1,4 @@
-//! Submitting: one job, a batch of which all or none are taken, or bulk of which each is taken for
-//! itself.
+//! Submitting: one job, a batch (all or nothing), or bulk (each on its own).
 
 use std::sync::Arc;
 
@@ -50,19 +49,19 @@ pub(super) const ROUTES: &[Route] = &[
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 
-/// Keys of one operation meet no keys of others, whichever way a request comes.
+/// Scope of idempotency keys: the same for all ways a request comes.
 const ONE: &str = "POST /ojs/v1/jobs";
 const BATCH: &str = "POST /ojs/v1/jobs/batch";
 const BULK: &str = "POST /ojs/v1/jobs/bulk";
 
-/// Who submits, and by which rules.
+/// The submitter and its rules.
 struct Submitter<'a> {
     call: &'a Call<'a>,
     owner: Owner,
     operation: &'static str,
 }
 
-/// A job that was taken, or was there before.
+/// A job that was accepted, or existed.
 pub(in crate::dialects) struct SubmittedJob {
     pub(in crate::dialects) job: Job,
     pub(in crate::dialects) input: Arc<Input>,
@@ -84,7 +83,7 @@ impl<'a> Submitter<'a> {
         }
     }
 
-    /// The key of the request, in the header or in the body.
+    /// The idempotency key, in the header or in the body.
     fn key<'k>(&self, of_body: Option<&'k str>) -> Result<Option<&'k str>, ApiError>
     where
         'a: 'k,
@@ -129,8 +128,8 @@ impl<'a> Submitter<'a> {
         }
         let mut taken = Vec::with_capacity(jobs.len());
         for ((job, id), (created_at, input)) in jobs.into_iter().zip(ids).zip(made) {
-            // One of several may have met a job that was there, or another of them: it is not the
-            // one that was sent.
+            // One of several may have met an existing job, or another of them: that is not the one
+            // that was sent.
             let met = existing && (job.id != id || job.head.created_at != created_at);
             let input = if met { Arc::new(self.input_of(&job).await?) } else { input };
             taken.push(SubmittedJob { job, input, existing: met });
@@ -143,7 +142,7 @@ impl<'a> Submitter<'a> {
         Ok(found.into_iter().next().map(|(_, input)| input).unwrap_or_default())
     }
 
-    /// Says which job is in the way; of a job of others, nothing but that its id is taken.
+    /// Names the job that holds the id or key; of a foreign job, only that its id is taken.
     async fn duplicate(&self, existing: JobId, uniques: &[[u8; 32]]) -> Result<RefusedRequest, ApiError> {
         let mut refused = RefusedRequest::new(Kind::Duplicate, "There is such a job already.")
             .fact("existing_job_id", existing.to_string());
@@ -158,8 +157,7 @@ impl<'a> Submitter<'a> {
         Ok(refused)
     }
 
-    /// Whether it must be said which job is meant. Where each of many is sent for itself, the
-    /// caller says so.
+    /// Whether the refusal must name the job. In bulk the caller adds that.
     fn is_list(&self, ids: &[JobId]) -> bool {
         self.operation == BATCH || ids.len() > 1
     }
@@ -181,8 +179,7 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// Takes the job whose envelope is the body. And how often such jobs may start, where the envelope
-/// says.
+/// Submits the job of the envelope in the body. Returns its rate too, if the envelope has one.
 pub(in crate::dialects) async fn take_one(call: &Call<'_>) -> Result<(SubmittedJob, Option<Rate>), ApiError> {
     let submitter = Submitter::of(call, ONE)?;
     let envelope = envelope::read(&call.body, submitter.rules())?;
@@ -202,7 +199,7 @@ async fn one(call: Call<'_>) -> Result<Response, ApiError> {
             let view = OneView { job: JobView::new(&job, &input), deduplicated: existing };
             reply::json(status, &view)
         }
-        // As it stands when it has ended, with what it left, if the client would rather wait.
+        // In its final state, with its result, if the client prefers to wait.
         Some(_) => {
             let job = accepted::awaited(call.app, call.caller(), &prefer, job.clone()).await?;
             let shown = Shown::read(call.app, Arc::new(job)).await?;
@@ -229,7 +226,7 @@ struct BatchView<'a> {
     count: usize,
 }
 
-/// Takes the jobs whose envelopes are the body, all or none.
+/// Submits the envelopes in the body, all or nothing.
 pub(in crate::dialects) async fn take_batch(call: &Call<'_>) -> Result<Vec<SubmittedJob>, ApiError> {
     let submitter = Submitter::of(call, BATCH)?;
     let envelopes = read_batch(&call.body, submitter.rules())?;
@@ -264,10 +261,10 @@ async fn bulk(call: Call<'_>) -> Result<Response, ApiError> {
     for (index, job) in request.jobs.into_iter().enumerate() {
         items.push(match job {
             Err(refused) => declined(&call, index, &refused),
-            // All or none, and another is refused.
+            // All or nothing, and one is refused.
             Ok(_) if request.atomic => BulkItem { index, status: "skipped", job: None, error: None },
             Ok(envelope) => {
-                // Each has a key of its own, so that a repetition meets what was taken the first
+                // Each has a key of its own, so that a repetition finds what was accepted the first
                 // time.
                 let key = key.map(|key| format!("{key}#{index}"));
                 match submitter.submit(vec![envelope], key.as_deref()).await {
@@ -280,7 +277,7 @@ async fn bulk(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(bulk_answer(items))
 }
 
-/// What became of one of many.
+/// The result of one of many.
 #[derive(Serialize)]
 struct BulkItem {
     index: usize,

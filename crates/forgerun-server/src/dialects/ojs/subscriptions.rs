@@ -1,5 +1,5 @@
-//! `webhooks/subscriptions`: webhooks in the words of OJS. They are the same webhooks as under
-//! `/v1`, with OJS events as bodies.
+//! `webhooks/subscriptions`: webhooks in OJS's form. They are the same webhooks as on `/v1`, with
+//! OJS events as bodies.
 
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
@@ -49,7 +49,7 @@ pub(super) const ROUTES: &[Route] = &[
     .access(CLIENT),
 ];
 
-/// The text of a secret that nobody can guess. Deliveries are signed with its bytes.
+/// An unguessable secret. Deliveries are signed with its bytes.
 fn new_secret(app: &App) -> String {
     WebhookSecret::generate(|| app.clock.random()).to_text()
 }
@@ -58,8 +58,7 @@ fn client(call: &Call<'_>) -> Result<ClientId, ApiError> {
     Ok(Scope::of(call)?.owner()?.client)
 }
 
-/// The subscription of the path, if it is there and the caller's. An id that is none is an id of
-/// nothing (C-52).
+/// The subscription in the path, if it is the caller's. A malformed id is an unknown one (C-52).
 async fn owned(call: &Call<'_>) -> Result<Webhook, ApiError> {
     let refused = |refusal| refusals::of_engine(call.app, forgerun_engine::Error::Refused(refusal));
     let id = call.id::<WebhookId>("webhook_id").ok_or_else(|| refused(Refusal::WebhookNotFound))?;
@@ -155,7 +154,7 @@ fn rotation(app: &App, webhook: OwnedWebhook, secret: &str) -> WebhookCommand {
     WebhookCommand::Rotate { webhook, secret: secret.as_bytes().to_vec(), previous_until }
 }
 
-/// Another secret; for a day deliveries are signed with the old one too.
+/// A new secret; for a day deliveries are signed with the old one too.
 async fn rotate(call: Call<'_>) -> Result<Response, ApiError> {
     let secret = new_secret(call.app);
     let webhook = changed(call.app, rotation(call.app, asked(&call).await?, &secret)).await?;
@@ -169,8 +168,8 @@ async fn delete(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&json!({"deleted": true, "id": owned.webhook.to_string()})))
 }
 
-/// Sends a test. How it went is seen in the deliveries of the webhook: nobody waits for a receiver
-/// here.
+/// Sends a test delivery. Its result is listed with the webhook's deliveries: the request does not
+/// wait for the receiver.
 async fn test(call: Call<'_>) -> Result<Response, ApiError> {
     let command = Command::Webhook(WebhookCommand::Test(asked(&call).await?));
     let answer = call.app.engine.run(command).await.map_err(|error| refusals::of_engine(call.app, error))?;

@@ -1,6 +1,5 @@
 //! Jobs between their claim and the answer to their worker. A request can end in between, by a
-//! deadline or because its client is gone; what was taken for it then goes back at once and not
-//! when its lease ends.
+//! deadline or a disconnect; its jobs then go back at once instead of when their lease ends.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,8 +19,8 @@ use crate::limits::STREAM_CLAIM_GRACE;
 
 type ClaimResult = Result<Vec<Job>, Error>;
 
-/// A claim under way. One that is dropped is waited for in the background, for a moment, since what
-/// is being written cannot be called off.
+/// A running claim. If dropped, it is awaited in the background for a moment, since a claim that is
+/// being written cannot be cancelled.
 pub(super) struct FetchClaim {
     app: Arc<App>,
     /// `None` once it is done.
@@ -40,7 +39,7 @@ impl FetchClaim {
         FetchClaim { app, claim: Some(claim) }
     }
 
-    /// What was claimed; nothing, if that was told before. Being dropped is safe.
+    /// The claimed jobs; none if they were returned before. Cancel-safe.
     pub(super) async fn claimed(&mut self) -> ClaimResult {
         let Some(claim) = &mut self.claim else { return Ok(Vec::new()) };
         let claimed = claim.await;
@@ -61,8 +60,7 @@ impl Drop for FetchClaim {
     }
 }
 
-/// Jobs that were taken for a worker, in the order in which it gets them. When this is dropped,
-/// they go back.
+/// Claimed jobs in the order in which the worker gets them. Handed back on drop.
 pub(super) struct HandBackGuard {
     app: Arc<App>,
     jobs: Vec<(JobId, u64)>,
@@ -89,7 +87,7 @@ impl Drop for HandBackGuard {
     }
 }
 
-/// Puts a job that its worker never got back to where it was. It does not count as an attempt.
+/// Hands a job back that its worker never got. It does not count as an attempt.
 pub(in crate::dialects) fn hand_back(app: &App, job: JobId, fence: u64) {
     app.engine.enqueue(Command::HandBack(HeldJob { job, proof: LeaseProof::Token(fence), client: None }));
 }

@@ -1,4 +1,4 @@
-//! What a worker does: fetch, ack, nack, progress.
+//! Calls of workers: fetch, ack, nack, progress.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ use crate::limits::{
 use crate::traces::RequestSubject;
 use crate::workflows::parents_of;
 
-/// The routes of workers. They are many calls, so they have a limit of their own (C-99).
+/// The routes of workers. They are called often, so they have a limit of their own (C-99).
 pub(super) const ROUTES: &[Route] = &[
     Route {
         timeout: Some(FETCH_TIMEOUT),
@@ -61,7 +61,7 @@ pub(super) const ROUTES: &[Route] = &[
         .rate(RateCount::WorkerCalls),
 ];
 
-/// A call of a worker; what it brings may be as large as a job.
+/// A call of a worker; its body may be as large as a job.
 pub(super) const fn of_worker(
     path: &'static str,
     action: &'static str,
@@ -73,11 +73,11 @@ pub(super) const fn of_worker(
         .body_max(|_| OJS_ENVELOPE_BYTES_MAX)
 }
 
-/// What a worker is called that does not say.
+/// The name of a worker that gives none.
 const NOBODY: &str = "anonymous";
 
-/// Takes jobs for a worker, each with what it works on: as many as were asked for, or fewer if they
-/// have more bytes than that together.
+/// Claims jobs for a worker, with their inputs: as many as requested, or fewer if they exceed a
+/// bound of bytes.
 pub(in crate::dialects) async fn fetch_jobs(
     call: &Call<'_>,
     request: &FetchRequest,
@@ -108,8 +108,8 @@ pub(in crate::dialects) async fn fetch_jobs(
     Ok(handed_out)
 }
 
-/// The first of these jobs, each with what its worker needs, until they have so many bytes; at
-/// least one.
+/// The first of these jobs, with all that their worker needs, up to `bytes_max` bytes; at least
+/// one.
 async fn handed_out_within(
     app: &App,
     mut jobs: Vec<Job>,
@@ -130,7 +130,7 @@ async fn handed_out_within(
     Ok(found)
 }
 
-/// A job that was handed out, and what its worker needs.
+/// A claimed job, with all that its worker needs.
 pub(in crate::dialects) struct AssignedJob {
     pub(in crate::dialects) job: Job,
     pub(in crate::dialects) input: Input,
@@ -138,14 +138,14 @@ pub(in crate::dialects) struct AssignedJob {
 }
 
 impl AssignedJob {
-    /// Bytes of what its worker gets of clients and of other jobs.
+    /// Bytes from clients and other jobs.
     fn n_bytes(&self) -> usize {
         let of_parent = |result: &Option<Box<RawValue>>| result.as_ref().map_or(0, |text| text.get().len());
         let parents = self.parents.as_ref().map_or(0, |left| left.results.iter().map(of_parent).sum());
         self.input.payload.len() + self.input.extra.len() + parents
     }
 
-    /// How it is shown to whoever has just taken it.
+    /// The view for the worker that has just claimed it.
     pub(in crate::dialects) fn view<'a>(&'a self, token: &'a str) -> JobView<'a> {
         JobView {
             lease_token: Some(token),
@@ -155,7 +155,7 @@ impl AssignedJob {
     }
 }
 
-/// Jobs, each with what it works on, and what the steps left that it waited for.
+/// Jobs with their inputs and the results of the steps they depend on.
 pub(in crate::dialects) async fn handed_out(app: &App, jobs: Vec<Job>) -> Result<Vec<AssignedJob>, ApiError> {
     let jobs = with_readable_inputs(app, jobs).await?;
     let parents = parents_of(app, &jobs.iter().map(|(job, _)| job).collect::<Vec<_>>()).await?;
@@ -163,9 +163,8 @@ pub(in crate::dialects) async fn handed_out(app: &App, jobs: Vec<Job>) -> Result
     Ok(jobs.map(|((job, input), parents)| AssignedJob { job, input, parents }).collect())
 }
 
-/// Jobs that were just claimed, each with what it works on. One whose input is damaged fails:
-/// handed back, it would be the next to be claimed again, and no worker would get to the jobs
-/// behind it.
+/// Claimed jobs with their inputs. A job with an unreadable input fails: handed back, it would be
+/// the next to be claimed again, and no worker would get the jobs behind it.
 async fn with_readable_inputs(app: &App, jobs: Vec<Job>) -> Result<Vec<(Job, Input)>, ApiError> {
     let store = app.engine.store();
     match store.inputs(jobs.iter().map(|job| job.id).collect()).await {
@@ -192,7 +191,7 @@ async fn with_readable_inputs(app: &App, jobs: Vec<Job>) -> Result<Vec<(Job, Inp
     Ok(found)
 }
 
-/// Jobs, each with what it works on.
+/// Jobs with their inputs.
 async fn with_inputs(app: &App, jobs: Vec<Job>) -> Result<Vec<(Job, Input)>, ApiError> {
     let inputs = app.engine.store().inputs(jobs.iter().map(|job| job.id).collect()).await?;
     Ok(paired(jobs, inputs))
@@ -207,7 +206,7 @@ fn paired(jobs: Vec<Job>, mut inputs: Vec<(JobId, Input)>) -> Vec<(Job, Input)> 
     jobs.into_iter().map(input_of).collect()
 }
 
-/// The first of these jobs, each with what it works on, until that has so many bytes; at least one.
+/// The first of these jobs, with their inputs, up to `bytes_max` bytes; at least one.
 pub(in crate::dialects) async fn with_inputs_within(
     app: &App,
     mut jobs: Vec<Job>,
@@ -259,14 +258,12 @@ async fn claim(
     };
     let claimed = match claimed {
         Some(claimed) => claimed,
-        // A claim that is being written cannot be called off. Its worker may as well have what it
-        // takes.
+        // A claim that is being written cannot be cancelled, so its worker gets the jobs.
         None => timeout(STREAM_CLAIM_GRACE, claiming.claimed()).await.unwrap_or(Ok(Vec::new())),
     };
     claimed.map_err(|error| refusals::of_engine(app, error))
 }
 
-/// What the engine is asked for on behalf of a worker.
 pub(in crate::dialects) fn claim_of(owner: Owner, request: &FetchRequest, limit: usize) -> Claim {
     Claim {
         worker: request.worker.clone().unwrap_or_else(|| Name::new(NOBODY).expect("a short name")),
@@ -280,8 +277,8 @@ pub(in crate::dialects) fn claim_of(owner: Owner, request: &FetchRequest, limit:
     }
 }
 
-/// The operator's worker takes jobs of all clients, queue by queue. It does not wait: there is no
-/// one shelf to wait at.
+/// The operator's worker claims jobs of all clients, queue by queue. It does not wait, because it
+/// has no single shelf.
 async fn fetch_for_all(
     app: &App,
     scope: &Scope,
@@ -313,12 +310,12 @@ async fn fetch_for_all(
     Ok(jobs)
 }
 
-/// The id of the path, where the route has one.
+/// The id in the path, if the route has one.
 fn in_path<'a>(call: &'a Call<'_>) -> Option<std::borrow::Cow<'a, str>> {
     call.exchange.parameter("job_id").map(|_| call.text("job_id"))
 }
 
-/// What the engine is told: which job, by whom, with which proof.
+/// The job, caller and proof for the engine.
 pub(super) async fn held(app: &App, scope: &Scope, claimed: HeldJobRef) -> Result<HeldJob, ApiError> {
     let Some(job) = claimed.job else {
         return Err(forgerun_engine::Error::Refused(forgerun_core::Refusal::NotFound).into());
@@ -327,7 +324,7 @@ pub(super) async fn held(app: &App, scope: &Scope, claimed: HeldJobRef) -> Resul
     Ok(HeldJob { job, proof: claimed.proof, client: scope.client })
 }
 
-/// Ends an attempt well: the job as it stands then.
+/// Ends an attempt with success; returns the job.
 pub(in crate::dialects) async fn acknowledge(call: &Call<'_>, request: AckRequest) -> Result<Job, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
     let held = held(app, &scope, request.claimed).await?;
@@ -345,7 +342,7 @@ pub(in crate::dialects) async fn acknowledge(call: &Call<'_>, request: AckReques
     said(call, done)
 }
 
-/// Ends an attempt at a batch: the batch ends as its items did.
+/// Ends an attempt of a batch: the batch ends as its items did.
 pub(super) async fn conclude(
     app: &App,
     held: HeldJob,
@@ -363,21 +360,21 @@ async fn ack(call: Call<'_>) -> Result<Response, ApiError> {
     answer(&call, job).await
 }
 
-/// A result that came with the ack. A large one goes beside the rows, like any other.
+/// A result in the ack. A large one becomes a blob.
 pub(super) async fn kept(app: &App, result: &RawValue) -> Result<Arc<Output>, ApiError> {
     let mut intake = app.engine.begin_result("application/json", None);
     intake.write(result.get().as_bytes().to_vec().into()).await.map_err(of_intake)?;
     Ok(Arc::new(intake.finish().await.map_err(of_intake)?))
 }
 
-/// Ends an attempt as the worker says: the job as it stands then.
+/// Ends an attempt as the worker reports; returns the job.
 pub(in crate::dialects) async fn end_attempt(call: &Call<'_>, request: NackRequest) -> Result<Job, ApiError> {
     let (app, scope) = (call.app, Scope::of(call)?);
     let held = held(app, &scope, request.claimed).await?;
     run(call, command_of(held, request.answer)).await
 }
 
-/// The command that a nack stands for.
+/// The command of a nack.
 pub(super) fn command_of(held: HeldJob, nack: Nack) -> Command {
     match nack {
         Nack::Requeue(delay) if delay.is_zero() => Command::HandBack(held),
@@ -412,8 +409,8 @@ struct SettledView<'a> {
     job: Option<JobView<'a>>,
 }
 
-/// Says what became of the job. The whole of it is left out for whoever prefers a short answer: it
-/// costs a read.
+/// The answer about the job. The full job is omitted if the client prefers a short answer: it costs
+/// a query.
 async fn answer(call: &Call<'_>, job: Job) -> Result<Response, ApiError> {
     let settled = settled(&job);
     let shown = if is_minimal(call) { None } else { Some(Shown::read(call.app, Arc::new(job)).await?) };
@@ -429,7 +426,7 @@ fn is_minimal(call: &Call<'_>) -> bool {
     })
 }
 
-/// Where the job stands after what the worker said.
+/// The state of the job after the report.
 fn settled(job: &Job) -> Value {
     let word = StateWord::of(job);
     let mut view = json!({

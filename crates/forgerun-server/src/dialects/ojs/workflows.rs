@@ -1,4 +1,4 @@
-//! `workflows`: begun, read, cancelled, retried.
+//! `workflows`: begin, read, cancel, retry.
 
 use std::sync::Arc;
 
@@ -47,10 +47,10 @@ pub(super) const ROUTES: &[Route] = &[
         .access(CLIENT_OR_OPERATOR),
 ];
 
-/// Keys of one operation meet no keys of others, whichever way a request comes.
+/// Scope of idempotency keys: the same for all ways a request comes.
 const CREATE: &str = "POST /ojs/v1/workflows";
 
-/// Begins the workflow that the body describes.
+/// Begins the workflow in the body.
 pub(in crate::dialects) async fn take(call: &Call<'_>) -> Result<(WorkflowRows, bool), ApiError> {
     let app = call.app;
     let owner = Scope::of(call)?.owner()?;
@@ -97,7 +97,7 @@ async fn rows(call: &Call<'_>, job: Arc<Job>) -> Result<WorkflowRows, ApiError> 
     workflows::read(call.app, job).await?.ok_or_else(not_found)
 }
 
-/// The own job of the workflow that a request is about.
+/// The own job of the workflow in the path.
 pub(in crate::dialects) async fn own_job(call: &Call<'_>) -> Result<Arc<Job>, ApiError> {
     let job = Scope::of(call)?.job(call.app, call.job()).await.map_err(|error| match error.kind() {
         Kind::JobNotFound => not_found(),
@@ -107,7 +107,7 @@ pub(in crate::dialects) async fn own_job(call: &Call<'_>) -> Result<Arc<Job>, Ap
     if workflows::is_workflow(&job) { Ok(job) } else { Err(not_found()) }
 }
 
-/// The workflow that a request is about.
+/// The workflow in the path.
 pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<WorkflowRows, ApiError> {
     rows(call, own_job(call).await?).await
 }
@@ -116,8 +116,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&answer(&shown(&call).await?, Vec::new())))
 }
 
-/// Cancels the workflow that a request is about, and all that is left of it; with `compensate` what
-/// it did is undone first.
+/// Cancels a workflow and its open steps; with `compensate` its compensations run first.
 pub(in crate::dialects) async fn cancel_all(
     call: &Call<'_>,
     reason: Option<String>,
@@ -140,7 +139,7 @@ pub(in crate::dialects) async fn cancel_all(
     rows(call, Arc::new(job)).await
 }
 
-/// The workflow has ended, or was cancelled before and is being undone.
+/// The workflow has ended, or its compensations are running.
 fn no_cancel(id: JobId, state: &str) -> ApiError {
     let (kind, detail) = match state {
         "running" => (Kind::AlreadyCancelled, "The workflow was cancelled and is being undone.".to_owned()),
@@ -171,8 +170,8 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&answer(&rows, facts)))
 }
 
-/// Tries what failed of a workflow again, or all of it if it was compensated. `from` names a step
-/// to go on from.
+/// Retries the failed steps of a workflow, or all of it if it was compensated. `from` names a step
+/// to continue from.
 async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, scope) = (call.app, Scope::of(&call)?);
     let from: Option<String> = body::member(&call.body, "from", "the id of a step")?;
@@ -187,7 +186,7 @@ async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&answer(&rows(&call, Arc::new(job)).await?, Vec::new())))
 }
 
-/// The workflows of the caller, newest first. `cursor` is the last that was seen.
+/// The caller's workflows, newest first. `cursor` is the last one shown.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let scope = Scope::of(&call)?;
     let owner = scope.owner()?;
@@ -213,7 +212,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let of_tenant = |job: &Job| scope.tenant.is_none() || job.head.tenant == scope.tenant;
     let jobs: Vec<Job> = jobs.into_iter().filter(of_tenant).collect();
     let mut page = Pagination::new(jobs.len() as u64, limit, skipped);
-    // Nobody counted those before the cursor.
+    // The total before the cursor is unknown.
     page.total_is_minimum = before.is_some();
     let mut found: Vec<WorkflowMembers> = Vec::with_capacity(limit);
     for job in jobs.into_iter().skip(skipped) {

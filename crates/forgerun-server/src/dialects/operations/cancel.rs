@@ -1,5 +1,5 @@
-//! `DELETE /api/v1/jobs/{jobId}` and `POST /api/v1/jobs/{jobId}/cancel`: the same. On an execution
-//! that has ended they change nothing and tell how it stands (C-22).
+//! `DELETE /api/v1/jobs/{jobId}` and `POST /api/v1/jobs/{jobId}/cancel`: the same. On an ended
+//! execution they change nothing and report its state (C-22).
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) const ROUTES: &[Route] = &[
         .members(CANCEL_MEMBERS),
 ];
 
-/// Why, where the client does not say.
+/// The default cancel reason.
 const REASON: &str = "User-initiated cancellation";
 
 async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
@@ -30,7 +30,7 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     let OwnedExecution { job, id } = ownership::execution(app, caller, id).await?;
     let cancel = Cancel {
         owned: Owned { job: job.id, client: Some(caller.client) },
-        // The job may be retried at this moment; the execution that begins then was not meant.
+        // The job may be retried at this moment; the new execution must not be cancelled.
         execution: Some(id),
         by: "user".to_owned(),
         reason: reason.unwrap_or_else(|| REASON.to_owned()),

@@ -1,4 +1,4 @@
-//! `GET /api/v1/jobs/{jobId}/events`: what happened to an execution, or happens (C-92).
+//! `GET /api/v1/jobs/{jobId}/events`: events of an execution, as a page or stream (C-92).
 
 use axum::response::Response;
 
@@ -11,7 +11,7 @@ pub(super) const ROUTES: &[Route] =
     &[Route::get("/api/v1/jobs/{jobId}/events", "events", |call| Box::pin(get(call)))
         .answers(Answers::BodyOrEvents)];
 
-/// The events of one execution: those of a retry belong to another one.
+/// The events of one execution only, without those of retries.
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.execution());
     let query = events::query(exchange)?;

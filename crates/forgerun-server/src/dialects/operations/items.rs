@@ -1,4 +1,4 @@
-//! `GET /api/v1/jobs/{jobId}/items`: how the items of a batch ended.
+//! `GET /api/v1/jobs/{jobId}/items`: the items of a batch.
 
 use axum::response::Response;
 

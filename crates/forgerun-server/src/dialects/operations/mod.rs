@@ -9,8 +9,8 @@
 //! | `items.rs` | `…/items` |
 //! | `results.rs` | `…/result`, `reports/{id}`, `reports/{id}/download`, `results/{id}` |
 //!
-//! A `jobId` is the id of an execution (C-14): what it shows does not change any more once that has
-//! ended, even if the job is retried on `/v1`.
+//! A `jobId` is the id of an execution (C-14): an ended one never changes, even if the job is
+//! retried on `/v1`.
 
 mod cancel;
 mod events;
@@ -39,7 +39,7 @@ impl Api for Operations {
         &[submit::ROUTES, status::ROUTES, cancel::ROUTES, events::ROUTES, items::ROUTES, results::ROUTES]
     }
 
-    /// A declared operation goes before what would otherwise be an id.
+    /// A declared operation takes precedence over a path parameter.
     fn configured(&self, config: &Config) -> Vec<(String, &'static Route)> {
         let names = config.operations.iter().map(|(name, _)| name);
         names.map(|name| (format!("/api/v1/{name}"), &submit::OPERATION)).collect()

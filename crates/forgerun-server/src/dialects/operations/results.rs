@@ -1,4 +1,4 @@
-//! What an execution left. Before the end, and where it did not end well, there is nothing (C-69).
+//! Results of executions. Before the end, and after a failure, there is none (C-69).
 
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
@@ -12,7 +12,7 @@ use crate::edge::routing::{Answers, Call, Route};
 use crate::edge::{ApiError, ownership};
 use crate::traces::RequestSubject;
 
-/// The routes of results. A result comes in a type of its own.
+/// The routes of results. A result has a media type of its own.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/api/v1/jobs/{jobId}/result", "result", |call| Box::pin(get(call))).answers(Answers::Any),
     Route::get("/api/v1/results/{jobId}", "result", |call| Box::pin(get(call))).answers(Answers::Any),
@@ -33,7 +33,7 @@ async fn download(call: Call<'_>) -> Result<Response, ApiError> {
     results::answer(call.app, call.exchange, &found.job, ResultFormat::File).await
 }
 
-/// The execution, if it ended well.
+/// The execution, if it succeeded.
 async fn ready(call: &Call<'_>) -> Result<OwnedExecution, ApiError> {
     let found = ownership::execution(call.app, call.caller(), call.execution()).await?;
     call.exchange.set_subject(RequestSubject::job(&found.job, false));

@@ -1,4 +1,4 @@
-//! `GET /api/v1/jobs/{jobId}`: 202 while it lives, 200 once it has ended.
+//! `GET /api/v1/jobs/{jobId}`: 202 until it ends, then 200.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ use crate::traces::RequestSubject;
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/api/v1/jobs/{jobId}", "get", |call| Box::pin(get(call))).answers(Answers::BodyOrFailure)];
 
-/// The type of JSON as the pattern's document has it.
+/// The content type in the pattern's document.
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 
 /// `GET /api/v1/jobs/{jobId}`.
@@ -47,7 +47,7 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(response)
 }
 
-/// An execution that ended badly is a problem to whoever does not ask for JSON by name (C-08).
+/// A failed execution is a problem, unless the client names JSON in `Accept` (C-08).
 async fn show(app: &App, exchange: &Exchange, found: &OwnedExecution) -> Result<Response, ApiError> {
     let form = || accept::form(exchange, FailureFormat::ProblemJson);
     let job = &found.job;
@@ -58,7 +58,7 @@ async fn show(app: &App, exchange: &Exchange, found: &OwnedExecution) -> Result<
             context.queue_position = place(app, job).await?;
             let write = || respond::written(&StatusView::new(job, &context));
             let bytes = match job.state {
-                // How long it will take depends on the moment.
+                // The estimate depends on the current time.
                 State::Running => write().into(),
                 _ => app.body_cache.of(Dialect::Operations, job, context.queue_position, write),
             };
@@ -86,7 +86,7 @@ async fn show(app: &App, exchange: &Exchange, found: &OwnedExecution) -> Result<
     }
 }
 
-/// What was retried is told by what was said when it ended, and leads to what came after it.
+/// A past execution shows its stored outcome, and links to the next one.
 async fn of_past(app: &App, found: &OwnedExecution, form: FailureFormat) -> Result<Response, ApiError> {
     let (outcome, problem) = last_word(app, found).await?;
     let mut response = match form {
@@ -110,7 +110,7 @@ fn link(response: &mut Response, app: &App, path: &str) {
     response.headers_mut().insert(LINK, respond::value(link));
 }
 
-/// What is seen of an execution.
+/// The view of an execution.
 pub(super) async fn view(app: &App, found: &OwnedExecution) -> Result<StatusView, ApiError> {
     let job = &found.job;
     if !found.is_under_way() {
@@ -124,7 +124,7 @@ pub(super) async fn view(app: &App, found: &OwnedExecution) -> Result<StatusView
     Ok(StatusView::new(job, &context))
 }
 
-/// Where the job stands in its queue, from 1, if it waits there for its first attempt.
+/// Position in the queue, from 1, of a job that waits for its first attempt.
 async fn place(app: &App, job: &Job) -> Result<Option<u64>, ApiError> {
     if job.state != State::Queued || words::job_status(job) != JobStatus::Accepted {
         return Ok(None);
@@ -133,8 +133,7 @@ async fn place(app: &App, job: &Job) -> Result<Option<u64>, ApiError> {
     Ok(ahead.map(|(JobsAhead::Exactly(n) | JobsAhead::About(n))| n + 1))
 }
 
-/// The answer to a submission that began this execution. Nothing has to be looked up for it, as a
-/// rule.
+/// The answer to the submission that began this execution. Usually without a query.
 pub(super) async fn accepted(app: &App, found: &OwnedExecution) -> Result<AcceptedView, ApiError> {
     let context = context_of(app, &found.job);
     if found.is_under_way() {
@@ -149,7 +148,7 @@ fn retried(found: &OwnedExecution, problem: &Problem) -> StatusView {
     StatusView::retried(&found.job, &RetriedExecution { execution: found.id, n, retried_as, problem })
 }
 
-/// What the answer depends on beside the job.
+/// What the view depends on besides the job.
 fn context_of<'a>(app: &'a App, job: &Job) -> StatusContext<'a> {
     StatusContext {
         base: &app.base,
@@ -161,8 +160,7 @@ fn context_of<'a>(app: &'a App, job: &Job) -> StatusContext<'a> {
     }
 }
 
-/// How long such work takes: of what is simulated that is known, of other work the operation may
-/// say it.
+/// The expected duration: known for simulated work, otherwise set by the operation.
 fn expected(app: &App, job: &Job) -> Option<Duration> {
     if let Some(definition) = job.head.definition {
         let span = Duration::from_millis(definition.duration_ms.into());
@@ -171,16 +169,16 @@ fn expected(app: &App, job: &Job) -> Option<Duration> {
     app.config.operations.get(job.head.operation.as_deref()?)?.expected
 }
 
-/// The last word on an execution that was retried. Nobody retries what has none.
+/// The outcome of a retried execution. Only ended executions are retried, so it has one.
 async fn last_word(app: &App, found: &OwnedExecution) -> Result<(Outcome, Problem), ApiError> {
     let outcome = app.engine.store().outcome(found.id).await?;
-    // Forgotten between two looks.
+    // Deleted between two queries.
     let outcome = outcome.ok_or_else(ownership::not_found)?;
     let problem = failure::read(&outcome)?;
     Ok((outcome, problem))
 }
 
-/// JSON as the pattern's document has it.
+/// JSON with the content type of the pattern's document.
 pub(super) fn json(status: StatusCode, view: &impl Serialize) -> Response {
     respond::with_type(status, JSON, respond::written(view))
 }

@@ -1,5 +1,5 @@
-//! `POST /api/v1/jobs`, `POST /api/v1/jobs/batch`, and `POST /api/v1/{resource}/{action}` for the
-//! operations of the configuration.
+//! `POST /api/v1/jobs`, `POST /api/v1/jobs/batch`, and `POST /api/v1/{resource}/{action}` for
+//! configured operations.
 
 use std::sync::Arc;
 
@@ -22,20 +22,20 @@ use crate::edge::{ApiError, accepted};
 use crate::submission::{Key, Submission, SubmissionContext, SubmissionTerms, Violations};
 use crate::traces::RequestSubject;
 
-/// The routes of submissions that are always there.
+/// The fixed submission routes.
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/api/v1/jobs", "submit", |call| Box::pin(submit(call))).members(SUBMIT_MEMBERS).strict(),
     Route::post("/api/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call)))
         .members(BATCH_MEMBERS),
 ];
 
-/// The route of every operation of the configuration, which stands at a path of its own.
+/// The route of every configured operation, each at a path of its own.
 pub(super) static OPERATION: Route =
     Route::post("/api/v1/{resource}/{action}", "submit", |call| Box::pin(submit_operation(call)))
         .members(SUBMIT_MEMBERS)
         .strict();
 
-/// The words of `/api/v1`.
+/// The terms of `/api/v1`.
 const TERMS: SubmissionTerms = SubmissionTerms {
     queue: "queue",
     callback: "callback",
@@ -49,10 +49,10 @@ const TERMS: SubmissionTerms = SubmissionTerms {
     refused,
 };
 
-/// An operation of the configuration.
+/// A configured operation.
 #[derive(Clone, Copy)]
 struct Declared<'a> {
-    /// As it is declared: `reports/generate`.
+    /// Its name: `reports/generate`.
     name: &'a str,
     operation: &'a Operation,
 }
@@ -91,8 +91,8 @@ async fn accept(call: &Call<'_>, submission: Submission) -> Result<Response, Api
     show(call, job, existing).await
 }
 
-/// The 202, at once or when the job has ended, if the client would rather wait. It tells of the
-/// execution that the submission began, whatever became of the job since.
+/// The 202, at once or when the job has ended, if the client prefers to wait. It describes the
+/// execution that the submission began, whatever happened to the job since.
 async fn show(call: &Call<'_>, job: Job, existing: bool) -> Result<Response, ApiError> {
     let (app, prefer) = (call.app, call.exchange.prefer);
     let job = accepted::awaited(app, call.caller(), &prefer, job).await?;
@@ -106,7 +106,7 @@ async fn show(call: &Call<'_>, job: Job, existing: bool) -> Result<Response, Api
     Ok(response)
 }
 
-/// What the request says comes before what its operation says.
+/// Values of the request override those of its operation.
 fn submission(
     call: &Call<'_>,
     request: SubmitRequest,
@@ -137,8 +137,8 @@ fn submission(
     Submission { id: None, queue: request.queue.or_else(own_queue), head, input: Arc::new(input) }
 }
 
-/// What is simulated, if anything: what the client asked for, or what the operation says. The work
-/// of an operation takes as long as it is said to take, and leaves what operations leave.
+/// The simulated work, if any: as requested, or as the operation defines. The work of an operation
+/// has the configured duration and result.
 fn definition(app: &App, request: &SubmitRequest, declared: Option<Declared<'_>>) -> Option<Definition> {
     let operation = declared.map(|declared| declared.operation);
     let kind = request.work_kind.or(operation.and_then(|operation| operation.work_kind))?;

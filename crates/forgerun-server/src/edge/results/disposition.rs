@@ -1,15 +1,15 @@
-//! `Content-Disposition`: the name under which a result is saved. Workers choose it, so it is made
-//! harmless first: no folders, no control characters, no end of the quoted string.
+//! `Content-Disposition`: the file name of a result. Workers choose it, so it is made safe: no
+//! folders, control characters or quotes.
 
 use std::fmt::Write;
 
 use axum::http::HeaderValue;
 use forgerun_core::id::JobId;
 
-/// Bytes of a file name that file systems commonly take.
+/// Usual maximum of file systems.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Endings for types that people open; everything else is plain bytes.
+/// Extensions for common types; everything else is plain bytes.
 const ENDINGS: [(&str, &str); 12] = [
     ("application/json", "json"),
     ("application/pdf", "pdf"),
@@ -25,7 +25,7 @@ const ENDINGS: [(&str, &str); 12] = [
     ("text/xml", "xml"),
 ];
 
-/// The name the worker gave, made harmless; or one made of the job and the type.
+/// The worker's file name, made safe; or one made of job and type.
 pub(super) fn name(given: Option<&str>, job: JobId, media_type: &str) -> String {
     let harmless = given.map(harmless).filter(|name| !name.is_empty());
     harmless.unwrap_or_else(|| {
@@ -35,8 +35,7 @@ pub(super) fn name(given: Option<&str>, job: JobId, media_type: &str) -> String 
     })
 }
 
-/// The file name of a `Content-Disposition` that a worker sent; `None` if it has none that can be
-/// read.
+/// The file name in a worker's `Content-Disposition`; `None` if it has no readable one.
 pub(crate) fn file_name(field: &str) -> Option<String> {
     let mut plain = None;
     for part in field.split(';').skip(1) {
@@ -59,7 +58,7 @@ pub(crate) fn file_name(field: &str) -> Option<String> {
 fn harmless(given: &str) -> String {
     let last = given.rsplit(['/', '\\']).next().unwrap_or_default();
     let visible: String = last.chars().filter(|c| !c.is_control() && !is_override(*c)).collect();
-    // `..` and names that hide themselves are names of something else on most systems.
+    // `..` and hidden names have other meanings on most systems.
     let plain = visible.trim().trim_start_matches('.').trim_start();
     let end = (0..=plain.len().min(NAME_BYTES_MAX)).rev().find(|&at| plain.is_char_boundary(at)).unwrap_or(0);
     plain[..end].to_owned()
@@ -70,8 +69,8 @@ const fn is_override(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// To be saved under this name, never shown in place. Old clients read the first form, the others
-/// the second (RFC 6266).
+/// To be saved under this name, never shown inline. Old clients read the first form, others the
+/// second (RFC 6266).
 pub(super) fn attachment(name: &str) -> HeaderValue {
     let plain: String =
         name.chars().map(|c| if c.is_ascii() && !matches!(c, '"' | '\\' | '%') { c } else { '_' }).collect();

@@ -1,6 +1,6 @@
-//! The body of a result that lies beside the rows: read chunk by chunk, one ahead of what is being
-//! sent, so that disk and network work at the same time. At most two chunks are here at once,
-//! whatever the size and however slow the reader.
+//! The body of a stored result: read chunk by chunk, one ahead of what is being sent, so that disk
+//! and network work in parallel. At most two chunks are in memory, whatever the size and however
+//! slow the client.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use super::places::DownloadPlace;
 use super::range::ByteRange;
 use crate::limits::DOWNLOAD_CHUNK_BYTES;
 
-/// A download under way. Dropped when its reader is gone.
+/// A running download. Dropped when its client disconnects.
 pub(super) struct Download {
     source: Arc<dyn Source>,
-    /// What is still to be read.
+    /// The part that is not read yet.
     part: ByteRange,
-    /// What is still to be sent.
+    /// Bytes that are not sent yet.
     left: u64,
     ahead: ReadAhead,
     job: JobId,
@@ -44,7 +44,7 @@ impl Download {
         Download { source, left: part.end - part.first, part, ahead: ReadAhead::NotBegun, job, _place: place }
     }
 
-    /// Goes on with the next chunk, and begins it where there is one.
+    /// Sends the next chunk, and begins reading another.
     fn advance(&mut self, context: &mut Context<'_>) {
         if matches!(self.ahead, ReadAhead::NotBegun) && self.part.first < self.part.end {
             let len = (self.part.end - self.part.first).min(DOWNLOAD_CHUNK_BYTES as u64) as usize;
@@ -78,7 +78,7 @@ impl HttpBody for Download {
                 Poll::Ready(Some(Ok(Frame::data(chunk))))
             }
             ReadAhead::Read(Err(error)) => {
-                // The head is sent, so the caller can only be told by breaking off.
+                // The head is sent, so an error can only break the connection.
                 tracing::error!(job.id = %self.job, %error, "a download was broken off");
                 self.left = 0;
                 Poll::Ready(Some(Err(error)))

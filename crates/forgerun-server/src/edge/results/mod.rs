@@ -1,15 +1,14 @@
-//! The result of a job over HTTP, the same for every dialect: whole or in part, streamed,
-//! resumable, checkable.
+//! The result of a job over HTTP, for all dialects: whole or in part, streamed, resumable,
+//! verifiable.
 //!
-//! - The content of a result never changes, so its digest is its strong `ETag`, and a download that
-//!   was cut off goes on with `Range` and `If-Range`. `Repr-Digest` is there to check the whole by,
-//!   however many parts it came in.
-//! - Whoever cannot read the type of a result, but names `application/octet-stream`, gets the same
-//!   bytes as a file.
-//! - A result beside the rows is never whole in memory ([`download`]); how many are under way at
-//!   once is bounded, in all and for each client ([`places`]). The time that a request may take
-//!   ends with its head: a long download is cut off by nothing but the stop of the server, and a
-//!   reader that does not read.
+//! - The content of a result never changes, so its digest is its strong `ETag`, and an interrupted
+//!   download continues with `Range` and `If-Range`. `Repr-Digest` verifies the whole, however many
+//!   parts it came in.
+//! - A client that does not accept the type of a result, but names `application/octet-stream`, gets
+//!   the same bytes as a file.
+//! - A stored result is never whole in memory ([`download`]); concurrent downloads are bounded, in
+//!   total and per client ([`places`]). The request timeout covers the head only: a long download
+//!   is interrupted only by the server's stop or a client that does not read.
 
 pub(crate) mod disposition;
 mod download;
@@ -52,17 +51,17 @@ const CONTENT_DIGEST: HeaderName = HeaderName::from_static("content-digest");
 
 const FILE: &str = "application/octet-stream";
 
-/// In which form a result is wanted.
+/// The requested form of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResultFormat {
-    /// In its own type, or as `Accept` says.
+    /// Its own type, or as `Accept` says.
     AsAsked,
-    /// As a file to be saved, whatever it is.
+    /// A file to be saved.
     File,
 }
 
-/// Answers `GET` or `HEAD` for the result of a job that the caller may see. Before the end, and for
-/// a job that did not end well, there is none (C-69).
+/// Answers `GET` or `HEAD` for the result of a visible job. Before the end, and after a failure,
+/// there is none (C-69).
 pub async fn answer(
     app: &App,
     exchange: &Exchange,
@@ -78,8 +77,8 @@ pub async fn answer(
     let mut headers = HeaderMap::with_capacity(16);
     headers.insert(ETAG, etag.clone());
     headers.insert(VARY, HeaderValue::from_static("Accept"));
-    // As private as all that is said about jobs (C-87). What a proxy would compress has no ranges
-    // to go on with.
+    // Private like all answers about jobs (C-87). If a proxy compressed it, ranges could not be
+    // resumed.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
     precondition::check(&exchange.headers, etag.to_str().unwrap_or_default())?;
     if is_known(&exchange.headers, etag) {
@@ -109,7 +108,7 @@ pub async fn answer(
     Ok(finished(status, headers, body(app, job, &result.content, part).await?))
 }
 
-/// The result of a job. Before the end, and for a job that did not end well, there is none (C-69).
+/// The result of a job. Before the end, and after a failure, there is none (C-69).
 pub(crate) async fn ready(app: &App, job: &Job) -> Result<Arc<ReadyResult>, ApiError> {
     if job.state != State::Succeeded {
         let state = forge_state(job.state);
@@ -138,8 +137,8 @@ async fn looked_up(app: &App, job: &Job) -> Result<Arc<ReadyResult>, ApiError> {
     Ok(result)
 }
 
-/// A link from the status of a job to its result. A registered relation, and where the public
-/// address is known an extension relation that says more (AJ §6.5: others are not allowed).
+/// A link from a job's status to its result: a registered relation, and with a known public URL a
+/// more specific extension relation (AJ §6.5: others are not allowed).
 pub fn link(app: &App, path: &str) -> HeaderValue {
     let base = &app.base;
     match base.is_empty() {
@@ -148,11 +147,11 @@ pub fn link(app: &App, path: &str) -> HeaderValue {
     }
 }
 
-/// The form that the caller can read; otherwise a refusal.
+/// The form that the client accepts; otherwise a refusal.
 fn agreed(exchange: &Exchange, media_type: &str, form: ResultFormat) -> Result<ResultFormat, ApiError> {
     match form {
         ResultFormat::File => Ok(form),
-        // Whoever reads a problem reads its neighbour (C-48).
+        // Accepting problems implies JSON (C-48).
         ResultFormat::AsAsked if is_json(media_type) && accept::require_json(&exchange.headers).is_ok() => {
             Ok(form)
         }
@@ -174,7 +173,7 @@ fn expired(job: &Job, expires_at: Option<Time>) -> ApiError {
     RefusedRequest::new(Kind::ResultExpired, detail).fact("expired_at", moment).into()
 }
 
-/// Whether the caller says that it has this content. Weak or strong makes no difference here.
+/// Whether the client has this content. Weak comparison suffices here.
 fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
     let etag = etag.to_str().unwrap_or_default();
     let lines = headers.get_all(IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
@@ -182,8 +181,8 @@ fn is_known(headers: &HeaderMap, etag: &HeaderValue) -> bool {
     tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
 }
 
-/// The type of a result as this dialect names it: `/api/v1` says the charset of all its JSON, as
-/// its document does.
+/// The type of a result in this dialect: `/api/v1` adds the charset to all its JSON, as its
+/// document does.
 fn labelled(media_type: &str, dialect: Dialect) -> &str {
     match dialect {
         Dialect::Operations if media_type.eq_ignore_ascii_case("application/json") => {
@@ -195,7 +194,7 @@ fn labelled(media_type: &str, dialect: Dialect) -> &str {
 
 fn describe(headers: &mut HeaderMap, job: &Job, result: &ReadyResult, dialect: Dialect, form: ResultFormat) {
     let media_type = labelled(&result.media_type, dialect);
-    // What a worker calls its output is not ours to trust.
+    // The type that a worker gives is not trusted.
     let own_type = HeaderValue::try_from(media_type).ok().filter(|_| is_media_type(media_type));
     let content_type = match form {
         ResultFormat::AsAsked => own_type.unwrap_or(HeaderValue::from_static(FILE)),

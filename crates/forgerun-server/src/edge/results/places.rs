@@ -1,7 +1,6 @@
-//! Places for downloads of results that lie beside the rows: so many in all, and no more than a
-//! share of them for one client, so that nobody is kept waiting by another's downloads. A place is
-//! given back with the last byte, or when its connection ends, be it because the reader took
-//! nothing for `limits.write_stall_s`.
+//! Slots for downloads of stored results: a total, and a share per client, so that no client delays
+//! another by its downloads. A slot is freed with the last byte, or when its connection ends, also
+//! because the client read nothing for `limits.write_stall_s`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +12,6 @@ use forgerun_wire::problem::RefusedRequest;
 use crate::edge::refusal::ApiError;
 use crate::limits::{DOWNLOADS_MAX, DOWNLOADS_PER_CLIENT_MAX, TROUBLE_AFTER_S};
 
-/// The places that are taken.
 #[derive(Debug, Default)]
 pub struct DownloadPlaces(Mutex<PlacesTaken>);
 
@@ -23,7 +21,7 @@ struct PlacesTaken {
     by_client: HashMap<ClientId, usize>,
 }
 
-/// A place, until it is dropped.
+/// A slot, until it is dropped.
 #[derive(Debug)]
 pub struct DownloadPlace {
     places: Arc<DownloadPlaces>,
@@ -31,9 +29,9 @@ pub struct DownloadPlace {
 }
 
 impl DownloadPlaces {
-    /// A place for a client, if it may have another one.
+    /// A slot for a client, within the bounds.
     pub fn take(self: &Arc<Self>, client: ClientId) -> Result<DownloadPlace, ApiError> {
-        // Counters are never half changed, so a panic elsewhere is no reason to stop.
+        // Counters are never half changed, so a panic elsewhere is harmless.
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.by_client.get(&client).is_some_and(|n| *n >= DOWNLOADS_PER_CLIENT_MAX) {
             let detail = format!(

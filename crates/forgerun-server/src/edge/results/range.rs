@@ -1,11 +1,11 @@
-//! Which part of a result is wanted (RFC 9110, section 14). One range of bytes is served as a part;
-//! several at once, another unit, or a field that cannot be read leave it at the whole, as the RFC
-//! allows: the caller sees that from the status.
+//! The requested range of a result (RFC 9110, section 14). A single byte range is served as a part;
+//! several ranges, other units or malformed fields get the whole, as the RFC allows; the status
+//! shows which.
 
 use axum::http::header::{IF_RANGE, RANGE};
 use axum::http::{HeaderMap, HeaderValue};
 
-/// Bytes from `first` up to and without `end`.
+/// Bytes from `first` to `end`, exclusive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ByteRange {
     pub(super) first: u64,
@@ -20,19 +20,19 @@ pub(super) enum RangeRequest {
     Nothing,
 }
 
-/// What a `GET` wants of `size` bytes with this `ETag`.
+/// The range that a `GET` asks for, given size and `ETag`.
 pub(super) fn wanted(headers: &HeaderMap, etag: &HeaderValue, size: u64) -> RangeRequest {
     let mut lines = headers.get_all(RANGE).iter();
     let (Some(line), None) = (lines.next(), lines.next()) else { return RangeRequest::Whole };
-    // A part of what the caller has an older state of is of no use to it. Only the very same tag
-    // will do, no date: there is none.
+    // A part of an outdated version would be useless. Only the same strong tag matches; there are
+    // no dates.
     if headers.get(IF_RANGE).is_some_and(|known| known != etag) {
         return RangeRequest::Whole;
     }
     line.to_str().ok().and_then(|line| parse(line, size)).unwrap_or(RangeRequest::Whole)
 }
 
-/// `None` for what cannot be read.
+/// `None` if it is malformed.
 fn parse(line: &str, size: u64) -> Option<RangeRequest> {
     let (unit, ranges) = line.trim().split_once('=')?;
     if !unit.trim().eq_ignore_ascii_case("bytes") || ranges.contains(',') {
@@ -42,7 +42,7 @@ fn parse(line: &str, size: u64) -> Option<RangeRequest> {
     match (first.trim(), last.trim()) {
         ("", last) => match number(last)? {
             0 => Some(RangeRequest::Nothing),
-            // Of nothing, the last few bytes are the whole.
+            // The last bytes of an empty result are the whole.
             _ if size == 0 => Some(RangeRequest::Whole),
             n => Some(RangeRequest::Part(ByteRange { first: size.saturating_sub(n), end: size })),
         },
@@ -50,7 +50,7 @@ fn parse(line: &str, size: u64) -> Option<RangeRequest> {
             let first = number(first)?;
             let last = if last.is_empty() { u64::MAX } else { number(last)? };
             match first <= last {
-                // Upside down is no range.
+                // An inverted range is invalid.
                 false => None,
                 true if first >= size => Some(RangeRequest::Nothing),
                 true => Some(RangeRequest::Part(ByteRange { first, end: last.saturating_add(1).min(size) })),
@@ -59,7 +59,7 @@ fn parse(line: &str, size: u64) -> Option<RangeRequest> {
     }
 }
 
-/// Digits only; a number too large to count is as large as can be.
+/// Digits only; saturates.
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().unwrap_or(u64::MAX))

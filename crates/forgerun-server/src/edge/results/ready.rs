@@ -1,7 +1,7 @@
-//! Results as they are answered, and those that were just fetched, for those who fetch them again.
+//! Results ready to be sent, and a cache of recently fetched ones.
 //!
-//! The content of a result never changes, and another execution has another result. So a copy is
-//! right until the result expires, as long as the job is there; and the job is looked up each time.
+//! The content of a result never changes, and another execution has another result. So a cached
+//! copy is valid until the result expires or the job is deleted; and the job is loaded each time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,28 +19,26 @@ use forgerun_store::StoredResult;
 use super::super::respond;
 use crate::limits::READY_RESULTS_BYTES_MAX;
 
-/// A result, with what follows from its content made once.
+/// A result, with its derived headers.
 pub(crate) struct ReadyResult {
     pub(crate) media_type: String,
     pub(crate) file_name: Option<String>,
     pub(crate) size: u64,
     pub(crate) content: ReadyContent,
     pub(super) expires_at: Option<Time>,
-    /// Strong: no two contents share it, and the two forms of one content differ.
+    /// Strong: distinct for different contents, and for the two forms of one content.
     pub(super) etag: HeaderValue,
     pub(super) etag_as_file: HeaderValue,
-    /// `Repr-Digest`, and of the whole `Content-Digest`.
+    /// `Repr-Digest`, and for the whole also `Content-Digest`.
     pub(super) digest_field: HeaderValue,
 }
 
-/// Where the bytes of a result are.
 pub(crate) enum ReadyContent {
     Inline(Bytes),
     Stored(Blob),
 }
 
 impl ReadyResult {
-    /// A result whose content is still there.
     pub(super) fn new(stored: StoredResult, content: Content) -> ReadyResult {
         let (content, digest) = match content {
             Content::Inline(bytes) => {
@@ -63,12 +61,12 @@ impl ReadyResult {
         }
     }
 
-    /// Whether it is too old to be handed out.
+    /// Whether its retention is over.
     pub(super) fn is_expired(&self, now: Time) -> bool {
         self.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// About how many bytes a copy takes; nothing is kept of results that are beside the rows.
+    /// Approximate bytes of a copy; `None` for a stored result, which is not cached.
     fn weight(&self) -> Option<usize> {
         const FIXED_BYTES: usize = 512;
         match &self.content {
@@ -78,7 +76,7 @@ impl ReadyResult {
     }
 }
 
-/// Small results that were just fetched.
+/// A cache of recently fetched small results.
 #[derive(Default)]
 pub struct ReadyResults(RwLock<KeptResults>);
 
@@ -89,16 +87,16 @@ struct KeptResults {
 }
 
 impl ReadyResults {
-    /// The result of an execution that succeeded, if it was fetched a while ago.
+    /// The cached result of a successful execution.
     pub(super) fn get(&self, execution: ExecutionId) -> Option<Arc<ReadyResult>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).by_execution.get(&execution).cloned()
     }
 
-    /// Keeps a small one. When there are too many, it starts over.
+    /// Caches a small result. When full, the cache is cleared.
     pub(super) fn insert(&self, execution: ExecutionId, result: &Arc<ReadyResult>) {
         let Some(weight) = result.weight() else { return };
         let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        // Two who fetched it at the same time: it is the same.
+        // Two concurrent fetches: the content is the same.
         if kept.by_execution.contains_key(&execution) {
             return;
         }
@@ -127,7 +125,7 @@ mod tests {
         let ids: Vec<_> = (1..=4).map(ExecutionId::from_u128).collect();
         for id in &ids[..3] {
             results.insert(*id, &result(large));
-            // Kept again, it is counted once.
+            // Inserted again, it is counted once.
             results.insert(*id, &result(large));
         }
         assert!(ids[..3].iter().all(|id| results.get(*id).is_some()));

@@ -1,6 +1,6 @@
-//! Places for uploads of results: one per job, so many per client and in all. A place is given back
-//! when the upload is kept, or when what came of it is deleted; so clients that break off and begin
-//! again never have more on the disk than clients that wait.
+//! Slots for uploads of results: one per job, a share per client, and a total. A slot is freed when
+//! the upload is stored, or when its bytes are deleted; so clients that cancel and restart never
+//! use more disk space than clients that wait.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::limits::{LARGEST_UPLOADS_PER_CLIENT, TROUBLE_AFTER_S, UPLOADS_MAX, UP
 #[derive(Debug)]
 pub struct UploadPlaces {
     taken: Mutex<HashMap<JobId, UnderWay>>,
-    /// Bytes that the uploads of one client may have together.
+    /// Total bytes of the uploads of one client.
     client_bytes_max: u64,
 }
 
@@ -25,7 +25,7 @@ struct UnderWay {
     n_bytes: u64,
 }
 
-/// A place, until it is dropped.
+/// A slot, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct UploadPlace {
     places: Arc<UploadPlaces>,
@@ -34,14 +34,13 @@ pub(crate) struct UploadPlace {
 }
 
 impl UploadPlaces {
-    /// Places for results of up to `result_bytes_max` bytes; a client may have so many uploads of
-    /// that size under way.
+    /// Slots for results of up to `result_bytes_max` bytes, with a share per client.
     pub(crate) fn new(result_bytes_max: u64) -> UploadPlaces {
         let client_bytes_max = result_bytes_max.saturating_mul(LARGEST_UPLOADS_PER_CLIENT);
         UploadPlaces { taken: Mutex::default(), client_bytes_max }
     }
 
-    /// A place for the result of a job, if it and its client may have another one.
+    /// A slot for the result of a job, within the bounds.
     pub(crate) fn take(self: &Arc<Self>, job: JobId, client: ClientId) -> Result<UploadPlace, ApiError> {
         let mut taken = self.lock();
         let n_of_client = taken.values().filter(|upload| upload.client == client).count();
@@ -67,13 +66,13 @@ impl UploadPlaces {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<JobId, UnderWay>> {
-        // Never half changed, so a panic elsewhere is no reason to stop.
+        // Never half changed, so a panic elsewhere is harmless.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl UploadPlace {
-    /// Counts bytes that came in; refused if the uploads of the client have too many together.
+    /// Counts received bytes; refused if the client's uploads exceed their total.
     pub(crate) fn grow(&self, n_bytes: usize) -> Result<(), ApiError> {
         let mut taken = self.places.lock();
         let of_client = taken.values().filter(|upload| upload.client == self.client);

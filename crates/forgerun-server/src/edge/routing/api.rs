@@ -1,4 +1,4 @@
-//! What makes an API of the server: its routes, and how it says what all of them say.
+//! The definition of an API: its routes, and what they have in common.
 
 use axum::http::HeaderMap;
 use axum::response::Response;
@@ -10,54 +10,49 @@ use crate::app::App;
 use crate::config::Config;
 use crate::edge::{Exchange, finish};
 
-/// An API of the server. It owns no rule and no state; what it does not say itself is said as in
-/// `/v1`.
+/// An API of the server. It has no rules and no state; the defaults are those of `/v1`.
 pub trait Api: Send + Sync {
-    /// In whose words its jobs are told, and with which statuses its refusals.
+    /// The dialect of its jobs, and of the statuses of its refusals.
     fn dialect(&self) -> Dialect;
 
-    /// Where its paths begin, without a slash at the end. What is below and no route of it is
-    /// refused in its words.
+    /// Path prefix, without a trailing slash. Unknown paths below it are refused in its form.
     fn prefix(&self) -> &'static str;
 
-    /// Its routes, file by file.
     fn routes(&self) -> &'static [&'static [Route]];
 
-    /// Routes that are there because the configuration says so, each with the path that leads to
-    /// it.
+    /// Routes that depend on the configuration, with their paths.
     fn configured(&self, config: &Config) -> Vec<(String, &'static Route)> {
         let _ = config;
         Vec::new()
     }
 
-    /// The parameter of paths that is the id of a job.
+    /// The path parameter with the job id.
     fn job_parameter(&self) -> &'static str {
         "job_id"
     }
 
-    /// The types of bodies it takes and answers with, its own one first.
+    /// The media types of its bodies, its own one first.
     fn media_types(&self) -> &'static [&'static str] {
         &["application/json"]
     }
 
-    /// Whether members of a body that a route does not name are its own business, as Open Job Spec
-    /// has it (C-112).
+    /// Whether unknown members of a body are allowed, as in Open Job Spec (C-112).
     fn takes_any_members(&self) -> bool {
         self.dialect() == Dialect::Ojs
     }
 
-    /// Whether our OpenAPI document describes it. What a standard describes is described there.
+    /// Whether our OpenAPI document describes it. Standards have documents of their own.
     fn is_in_openapi(&self) -> bool {
         true
     }
 
-    /// The answer to a request that is refused, by `refused` in the words for it. `Retry-After`,
-    /// `Allow` and the like are added to it.
+    /// The answer to a refused request. `Retry-After`, `Allow` and similar headers are added to it.
     fn refusal(&self, app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
         finish::problem(app, exchange, refused)
     }
 
-    /// Adds what every answer of the API carries, refusals too. Said last, so it may also replace.
+    /// Adds the common headers of its answers, including refusals. Called last, so it may replace
+    /// others.
     fn add_headers(&self, app: &App, exchange: &Exchange, headers: &mut HeaderMap) {
         let _ = (app, exchange, headers);
     }

@@ -1,4 +1,4 @@
-//! What a handler gets: a request that has passed all checks that routes share.
+//! The argument of handlers: a request that has passed the common checks.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -11,10 +11,9 @@ use super::table::decoded;
 use crate::app::App;
 use crate::edge::{Caller, Exchange, Who};
 
-/// A request that has passed all checks that routes share.
+/// A request that has passed the common checks.
 pub struct Call<'a> {
     pub app: &'a App,
-    /// The request, and what was learned of it.
     pub exchange: &'a Exchange,
     pub who: Who,
     /// The body; empty for a GET, and for a handler that reads it itself.
@@ -22,12 +21,12 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The client that asks. Only for routes that let nobody else in.
+    /// The client. Only for routes that require one.
     pub fn caller(&self) -> &Caller {
         self.client().expect("the route is for clients")
     }
 
-    /// The client that asks; `None` if it is somebody else.
+    /// The client; `None` for other callers.
     pub fn client(&self) -> Option<&Caller> {
         match &self.who {
             Who::Client(caller) => Some(caller),
@@ -35,18 +34,19 @@ impl Call<'_> {
         }
     }
 
-    /// The job of the path. An id that is none is an id of nothing (C-52).
+    /// The job id in the path. `None` if it is malformed; answered like an unknown id, with 404
+    /// (C-52).
     pub fn job(&self) -> Option<JobId> {
         self.exchange.subject
     }
 
-    /// The execution of the path, where paths name executions (C-14).
+    /// The execution id in the path, for paths of executions (C-14).
     pub fn execution(&self) -> Option<ExecutionId> {
         self.job().map(|id| ExecutionId::from_u128(id.as_u128()))
     }
 
-    /// The head of a job that is submitted for a client by this request: what the request says of
-    /// it beside its body, everything else at its default. `correlation_id` is that of the body.
+    /// The head of a job that this request submits for a client: the values of its headers, and
+    /// defaults. `correlation_id` is that of the body.
     pub fn head(&self, client: ClientId, correlation_id: Option<&str>) -> Head {
         let (traceparent, tracestate) = self.exchange.trace_context();
         let correlation_id = self.exchange.correlation(correlation_id);
@@ -60,13 +60,13 @@ impl Call<'_> {
         }
     }
 
-    /// Another id of the path; `None` if it is none.
+    /// Another id in the path; `None` if it is malformed.
     pub fn id<T: FromStr>(&self, parameter: &str) -> Option<T> {
         self.text(parameter).parse().ok()
     }
 
-    /// A parameter of the path, decoded. Bytes that are no text are shown as such; no name of ours
-    /// has them.
+    /// A decoded path parameter. Bytes that are not text are replaced; our names do not contain
+    /// them.
     pub fn text(&self, parameter: &str) -> Cow<'_, str> {
         decoded(self.exchange.parameter(parameter).expect("the path of the route has this parameter"))
     }

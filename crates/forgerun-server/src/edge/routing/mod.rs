@@ -1,13 +1,12 @@
-//! Routes as tables, one per API: which handler a request goes to, and the checks it passes on the
-//! way.
+//! Routes as tables, one per API: the handler of a request, and the checks before it.
 //!
 //! - `route`: one row of a table;
-//! - `api`: what else makes an API: its prefix, media types, refusals, headers;
+//! - `api`: further properties of an API: prefix, media types, refusals, headers;
 //! - `table`: from path and method to the route;
-//! - `call`: what the handler gets.
+//! - `call`: the argument of the handler.
 //!
-//! The same rows make `Allow` and the answer 405, name requests in logs, metrics and traces, and
-//! are compared with the OpenAPI document by a test.
+//! The same rows produce `Allow` and the 405, name requests in logs, metrics and traces, and are
+//! compared with the OpenAPI document by a test.
 
 mod api;
 mod call;
@@ -34,8 +33,7 @@ pub use route::{AccessCheck, Answering, Answers, Handler, RateCount, Route, Rout
 pub(crate) use table::Parameters;
 pub use table::Table;
 
-/// Passes a request through the checks that all routes share, in the order of the model (§7), and
-/// hands it over.
+/// Runs the common checks, in the order of the model (§7), and calls the handler.
 pub(super) async fn serve(
     app: &App,
     exchange: &mut Exchange,
@@ -60,7 +58,7 @@ pub(super) async fn serve(
         Handler::Whole(answer) => {
             // Held until the request is answered.
             let mut reservation = app.incoming.open(ByteHolder::new(&who, exchange.address));
-            // A request that only looks has no body that matters.
+            // The body of a GET is ignored.
             let body = match route.verb {
                 Verb::Get => Bytes::new(),
                 Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => {
@@ -86,7 +84,7 @@ pub(super) async fn serve(
     }
 }
 
-/// Who asks, if they may and do not ask too often. The first two checks, whatever the protocol.
+/// Authenticates and counts the caller. The first two checks, for all protocols.
 pub(crate) async fn enter(
     app: &App,
     exchange: &mut Exchange,
@@ -104,7 +102,7 @@ pub(crate) async fn enter(
     Ok(who)
 }
 
-/// Who asks, if they may.
+/// Authenticates and authorises the caller.
 async fn admit(app: &App, exchange: &mut Exchange, access: RouteAccess) -> Result<Who, ApiError> {
     match access {
         RouteAccess::Anyone => Ok(Who::Nobody),

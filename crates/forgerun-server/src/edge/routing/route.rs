@@ -1,4 +1,4 @@
-//! One route: a method at a path, what a request for it must bring, and who answers.
+//! One route: method, path, requirements, and handler.
 //!
 //! A route stands next to its handler, as a constant:
 //!
@@ -9,8 +9,8 @@
 //! async fn cancel(call: Call<'_>) -> Result<Response, ApiError> { … }
 //! ```
 //!
-//! Without another word it is for clients, is counted against their rate, answers JSON, and takes a
-//! JSON body of at most `limits.max_body_bytes`, without members, unless it is a GET.
+//! By default a route is for clients, counts against their rate limit, answers JSON, and, unless it
+//! is a GET, accepts a JSON body of at most `limits.max_body_bytes`, without members.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -24,20 +24,18 @@ use crate::app::App;
 use crate::config::Limits;
 use crate::edge::{ApiError, Exchange, Who};
 
-/// What a handler returns. Boxed, so that a request takes the memory of its own handler and not of
-/// the largest one.
+/// Boxed, so that a request uses the memory of its own handler and not of the largest one.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Result<Response, ApiError>> + Send + 'a>>;
 
-/// Finds out who asks, where a route has a rule of its own.
+/// Authenticates the caller of a route with a rule of its own.
 pub type AccessCheck =
     for<'a> fn(&'a App, &'a mut Exchange) -> Pin<Box<dyn Future<Output = Result<Who, ApiError>> + Send + 'a>>;
 
-/// A method that routes have. `HEAD` goes wherever `GET` goes. In the order in which `Allow` lists
-/// them.
+/// The methods of routes, in the order of `Allow`. `HEAD` is served wherever `GET` is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
     Get,
-    /// Makes something, or does something.
+    /// Creates something, or runs an action.
     Post,
     Put,
     Patch,
@@ -45,7 +43,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// The word in a request.
+    /// The method's name.
     pub const fn word(self) -> &'static str {
         match self {
             Verb::Get => "GET",
@@ -56,7 +54,6 @@ impl Verb {
         }
     }
 
-    /// Whether a request with this method is meant.
     pub fn serves(self, method: &Method) -> bool {
         method == self.word() || (self == Verb::Get && method == Method::HEAD)
     }
@@ -64,9 +61,9 @@ impl Verb {
 
 #[derive(Clone, Copy)]
 pub enum RouteAccess {
-    /// Anybody; credentials are not looked at.
+    /// Any caller; credentials are ignored.
     Anyone,
-    /// Anybody; credentials that are shown must be good.
+    /// Any caller; credentials, if sent, must be valid.
     Optional,
     Client,
     /// A client, or the operator for all of them.
@@ -76,64 +73,62 @@ pub enum RouteAccess {
     Own(AccessCheck),
 }
 
-/// Which limit a request of a client is counted against.
+/// The limit that a client's request counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateCount {
     /// `limits.rate_per_minute`, and the quota.
     Requests,
     /// `limits.worker_rate_per_minute`: workers call often (C-99).
     WorkerCalls,
-    /// None.
+    /// No limit.
     Uncounted,
 }
 
-/// What the answer is, as far as it is known beforehand: whoever would not read it is refused
-/// before anything is done.
+/// The kind of answer: a client that does not accept it is refused before anything is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answers {
     /// A body in a media type of the API.
     Body,
-    /// The same, or a stream of events for whoever asks for one.
+    /// The same, or a stream of events if requested.
     BodyOrEvents,
-    /// The same, or the failure object of a job that ended badly, as a problem. Which of them is
-    /// known when the job is.
+    /// The same, or the failure object of a failed job, as a problem. Which one is known once the
+    /// job is loaded.
     BodyOrFailure,
-    /// In a type that only the handler knows.
+    /// A type that only the handler knows.
     Any,
 }
 
-/// Who answers, and what it makes of the body.
+/// The handler, and how it gets the body.
 #[derive(Clone, Copy)]
 pub enum Handler {
-    /// Gets the body whole. A GET has none.
+    /// Gets the whole body. A GET has none.
     Whole(for<'a> fn(Call<'a>) -> Answering<'a>),
-    /// Reads the body itself as it comes, and keeps to bounds of its own.
+    /// Reads the body itself, within bounds of its own.
     Streaming(for<'a> fn(Call<'a>, Body) -> Answering<'a>),
 }
 
 #[derive(Clone, Copy)]
 pub struct Route {
     pub verb: Verb,
-    /// The whole path, with parameters in braces, as the OpenAPI document, logs and metrics have
-    /// it.
+    /// The path with parameters in braces, as in the OpenAPI document, logs and metrics.
     pub path: &'static str,
-    /// What a request wants done, in one word for logs and traces.
+    /// The action in one word, for logs and traces.
     pub action: &'static str,
     pub access: RouteAccess,
-    /// What a request counts against.
+    /// The limit that it counts against.
     pub rate: RateCount,
-    /// What the answer will be.
+    /// The kind of answer.
     pub answers: Answers,
-    /// The members that a body read whole may have; others are refused unless the operator or the
-    /// API ignores them (C-112).
+    /// The members of a whole body; others are refused unless the operator or the API ignores them
+    /// (C-112).
     pub members: &'static [&'static str],
-    /// Whether its handler refuses them while it reads, so that nobody has to look before.
+    /// Whether its handler refuses unknown members itself, so that no check is needed before.
     pub is_strict: bool,
-    /// Whether what it changes has an `ETag`; its handler then looks at `If-Match`.
+    /// Whether its resource has an `ETag`; its handler then checks `If-Match`.
     pub is_tagged: bool,
-    /// How large a body may be that is read whole.
+    /// Size limit of a whole body.
     pub body_max: fn(&Limits) -> usize,
-    /// How long it may take, where the usual span is not right.
+    /// Timeout, if not the default.
     pub timeout: Option<Duration>,
     pub handler: Handler,
 }
@@ -158,32 +153,28 @@ impl Route {
         }
     }
 
-    /// `GET`, and with it `HEAD`.
+    /// `GET`, including `HEAD`.
     pub const fn get(path: &'static str, action: &'static str, handler: Whole) -> Route {
         Route::new(Verb::Get, path, action, Handler::Whole(handler))
     }
 
-    /// `POST`.
     pub const fn post(path: &'static str, action: &'static str, handler: Whole) -> Route {
         Route::new(Verb::Post, path, action, Handler::Whole(handler))
     }
 
-    /// `PUT`.
     pub const fn put(path: &'static str, action: &'static str, handler: Whole) -> Route {
         Route::new(Verb::Put, path, action, Handler::Whole(handler))
     }
 
-    /// `PATCH`.
     pub const fn patch(path: &'static str, action: &'static str, handler: Whole) -> Route {
         Route::new(Verb::Patch, path, action, Handler::Whole(handler))
     }
 
-    /// `DELETE`.
     pub const fn delete(path: &'static str, action: &'static str, handler: Whole) -> Route {
         Route::new(Verb::Delete, path, action, Handler::Whole(handler))
     }
 
-    /// A route whose handler reads the body as it comes; `timeout` bounds the whole request.
+    /// A route whose handler streams the body; `timeout` limits the whole request.
     pub const fn streaming(
         verb: Verb,
         path: &'static str,
@@ -194,7 +185,7 @@ impl Route {
         Route { timeout: Some(timeout), ..Route::new(verb, path, action, Handler::Streaming(handler)) }
     }
 
-    /// For somebody else than clients.
+    /// Sets who may call it.
     pub const fn access(self, access: RouteAccess) -> Route {
         Route { access, ..self }
     }
@@ -203,12 +194,12 @@ impl Route {
         Route { rate, ..self }
     }
 
-    /// Answers with something else than the API's own bodies.
+    /// Sets the kind of answer.
     pub const fn answers(self, answers: Answers) -> Route {
         Route { answers, ..self }
     }
 
-    /// Takes a body with these members.
+    /// Sets the members of the body.
     pub const fn members(self, members: &'static [&'static str]) -> Route {
         Route { members, ..self }
     }
@@ -217,12 +208,12 @@ impl Route {
         Route { is_strict: true, ..self }
     }
 
-    /// Changes something that has an `ETag`.
+    /// Its resource has an `ETag`.
     pub const fn tagged(self) -> Route {
         Route { is_tagged: true, ..self }
     }
 
-    /// Takes another size of body.
+    /// Sets the size limit of the body.
     pub const fn body_max(self, body_max: fn(&Limits) -> usize) -> Route {
         Route { body_max, ..self }
     }

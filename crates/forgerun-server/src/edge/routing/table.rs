@@ -1,5 +1,4 @@
-//! The routes of an API by path: which one a request means, and which methods there are at its
-//! path.
+//! The routes of an API by path: finds the route of a request, and the methods of its path.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,30 +11,29 @@ use super::{Api, Route, Verb};
 use crate::config::Config;
 use crate::edge::{ApiError, Exchange};
 
-/// Parameters that a path may have.
+/// Maximum number of path parameters.
 const PARAMETERS_MAX: usize = 3;
 
-/// The routes of an API by path.
 pub struct Table {
     api: &'static dyn Api,
     paths: matchit::Router<Methods>,
 }
 
-/// What there is at one path.
+/// The methods of one path.
 pub(super) struct Methods {
-    /// As the table has it, with parameters in braces.
+    /// With parameters in braces.
     pub(super) pattern: &'static str,
-    /// The names of its parameters, in order.
+    /// Names of its parameters, in order.
     parameters: Vec<&'static str>,
     /// In the order of `Allow`.
     routes: Vec<&'static Route>,
 }
 
-/// Where the parameters of a path stand in it.
+/// Positions of the parameters in a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Parameters([Option<Parameter>; PARAMETERS_MAX]);
 
-/// No path is longer than a `u16` can say: `http::Uri` refuses it.
+/// `http::Uri` refuses paths longer than a `u16`.
 #[derive(Clone, Copy, Debug)]
 struct Parameter {
     name: &'static str,
@@ -44,7 +42,7 @@ struct Parameter {
 }
 
 impl Parameters {
-    /// The parameter as it stands in `path`, not decoded.
+    /// The parameter as it is in `path`, not decoded.
     pub(crate) fn get<'a>(&self, path: &'a str, name: &str) -> Option<&'a str> {
         let found = self.0.iter().flatten().find(|parameter| parameter.name == name)?;
         path.get(found.from.into()..found.to.into())
@@ -52,11 +50,11 @@ impl Parameters {
 }
 
 impl Table {
-    /// The table of an API on a server that is configured like this.
+    /// The table of an API for this configuration.
     ///
     /// # Panics
     ///
-    /// If two routes contradict each other, which a test finds.
+    /// If two routes conflict, which a test detects.
     pub fn new(api: &'static dyn Api, config: &Config) -> Table {
         let fixed = api.routes().iter().copied().flatten().map(|route| (route.path.to_owned(), route));
         let mut by_path: BTreeMap<String, Vec<&'static Route>> = BTreeMap::new();
@@ -75,13 +73,12 @@ impl Table {
         Table { api, paths }
     }
 
-    /// Whether the path belongs to the API.
     pub fn covers(&self, path: &str) -> bool {
         let rest = path.strip_prefix(self.api.prefix());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// The route that a request means. What is learned of the request on the way is noted with it.
+    /// The route of a request. Stores the route's properties in the exchange.
     pub(crate) fn find(&self, exchange: &mut Exchange) -> Result<&'static Route, ApiError> {
         exchange.api = Some(self.api);
         exchange.dialect = self.api.dialect();
@@ -96,7 +93,7 @@ impl Table {
         Ok(route)
     }
 
-    /// What there is at a path. A slash at the end makes it another one.
+    /// The methods of a path. A trailing slash makes it another path.
     pub(super) fn at(&self, path: &str) -> Option<(&Methods, Parameters)> {
         let found = self.paths.at(path).ok()?;
         let mut parameters = Parameters::default();
@@ -115,7 +112,7 @@ impl Methods {
         self.routes.iter().copied().find(|route| route.verb.serves(method))
     }
 
-    /// As `Allow` lists them.
+    /// The value of `Allow`.
     pub(super) fn allow(&self) -> String {
         let words = |route: &&'static Route| match route.verb {
             Verb::Get => "GET, HEAD",
@@ -125,8 +122,7 @@ impl Methods {
     }
 }
 
-/// A part of a path without its escapes; hardly any has one. Bytes that are no text are shown as
-/// such.
+/// Decodes a part of a path; hardly any has escapes. Bytes that are not text are replaced.
 pub(super) fn decoded(raw: &str) -> Cow<'_, str> {
     if raw.contains('%') { percent_decode_str(raw).decode_utf8_lossy() } else { Cow::Borrowed(raw) }
 }

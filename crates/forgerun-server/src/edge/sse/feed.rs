@@ -1,8 +1,8 @@
-//! The body of a stream: first what was missed, then what happens, a comment now and then so that
-//! nobody in between takes the connection for dead.
+//! The body of a stream: first missed events, then new ones, with regular comments so that proxies
+//! keep the connection open.
 //!
-//! It is a chain of futures, each of which ends with the next bytes and the rest of the feed. A
-//! stream that waits is one small allocation, and no task of its own.
+//! A chain of futures, each of which ends with the next bytes and the rest of the feed. A waiting
+//! stream is one small allocation, without a task of its own.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -29,45 +29,43 @@ use crate::app::App;
 use crate::edge::{Caller, Exchange, auth};
 use crate::limits::{KEY_FRESH, STREAM_PIECE_EVENTS, STREAM_ROWS_MAX};
 
-/// What a stream says when there is nothing to say.
+/// The heartbeat comment.
 const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
 
 type NextChunk = Pin<Box<dyn Future<Output = Option<(Bytes, Feed)>> + Send>>;
 
-/// A stream on its way.
 pub(super) struct Feed {
     app: Arc<App>,
     told: StreamContent,
     caller: Caller,
-    /// Changes when keys of the client do.
+    /// Notified when keys of the client change.
     keys: watch::Receiver<()>,
-    /// When to ask for the key again.
+    /// When to recheck the key.
     check: Pin<Box<dyn Future<Output = ()> + Send>>,
-    /// When to give a sign of life.
+    /// When to send a heartbeat.
     beat_at: Time,
     about: StreamLabel,
     /// Held as long as the stream is open.
     permit: StreamPermit,
 }
 
-/// What is told, and in whose words.
+/// The events of a stream, and their form.
 pub(super) struct StreamContent {
     pub(super) source: EventSource,
     pub(super) wording: EventWording,
 }
 
-/// Where the events come from.
+/// The source of events.
 pub(super) enum EventSource {
     Job {
-        /// What was missed, in one piece.
+        /// Missed events, in one piece.
         first: Option<Bytes>,
-        /// The number of the last event of the past.
+        /// Number of the last past event.
         n_last: u32,
-        /// What the listener had been told before it came back; perhaps more than the history
-        /// knows.
+        /// The last event that the client got before; possibly newer than the stored history.
         last: Option<EventId>,
         scope: StreamScope,
-        /// `None` once it is over.
+        /// `None` at the end.
         subscription: Option<Subscription>,
     },
     Client {
@@ -75,16 +73,16 @@ pub(super) enum EventSource {
         /// `None` for all clients.
         client: Option<ClientId>,
         past: Backlog,
-        /// `None` while it is catching up.
+        /// `None` while it catches up.
         subscription: Option<Subscription>,
     },
 }
 
-/// What a client has still to be told from the journal.
+/// Events from the journal that the client has missed.
 pub(super) struct Backlog {
-    /// Rows up to this one have been read.
+    /// Rows up to this one were read.
     pub(super) after: i64,
-    /// And of these, these events are to be told.
+    /// Events of these that are not sent yet.
     pub(super) rest: VecDeque<JournalEntry>,
 }
 
@@ -118,7 +116,7 @@ impl Feed {
         StreamBody(Box::pin(self.next()))
     }
 
-    /// The next bytes, and the feed that goes on; `None` when it is over.
+    /// The next bytes, and the rest of the feed; `None` at the end.
     #[expect(
         clippy::manual_async_fn,
         reason = "an `async fn` would hold the feed twice, in every open stream"
@@ -128,10 +126,10 @@ impl Feed {
             loop {
                 let Feed { app, told: StreamContent { source, wording }, keys, check, permit, .. } =
                     &mut self;
-                // The key first, or a busy stream would never be asked whether it is still good.
+                // The key first, or on a busy stream it would never be rechecked.
                 let bytes = tokio::select! {
                     biased;
-                    // Its sender is there as long as the permit is.
+                    // Its sender lives as long as the permit.
                     _ = keys.changed() => None,
                     () = check.as_mut() => None,
                     next = source.next(app, permit, wording) => Some(next),
@@ -157,8 +155,8 @@ impl Feed {
     }
 }
 
-/// Ready when the key of a stream is to be asked for again: before it is older than a request would
-/// believe it, and as soon as it expires.
+/// Resolves when the key of a stream must be rechecked: as early as for requests, and as soon as it
+/// expires.
 fn next_check(app: &App, caller: &Caller, now: Time) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     let usual = app.bounds.stream_heartbeat.min(KEY_FRESH);
     let span = caller.good_for(now).map_or(usual, |good_for| good_for.min(usual));
@@ -184,7 +182,7 @@ impl Drop for StreamLabel {
 }
 
 impl EventSource {
-    /// The next bytes; `None` when there will be no more. Safe to drop: nothing is lost.
+    /// The next bytes; `None` at the end. Cancel-safe.
     async fn next(
         &mut self,
         app: &App,
@@ -227,7 +225,7 @@ impl EventSource {
 }
 
 impl Backlog {
-    /// The next events, a piece at a time; `None` at the end of the journal. Safe to drop.
+    /// The next events, a piece at a time; `None` at the end of the journal. Cancel-safe.
     async fn next(
         &mut self,
         app: &App,
@@ -282,7 +280,7 @@ impl HttpBody for StreamBody {
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
             None => {
-                // Not to be asked again, but if it is, it is still over.
+                // Polled again after the end, it stays at the end.
                 self.0 = Box::pin(std::future::ready(None));
                 Poll::Ready(None)
             }

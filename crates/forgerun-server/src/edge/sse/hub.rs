@@ -1,5 +1,5 @@
-//! One reader of the journal for all streams, and for all requests that wait for a job to end. It
-//! reads while somebody listens, and looks up only jobs that a stream listens to.
+//! The single reader of the journal for all streams, and for all requests that wait for a job's
+//! end. It reads while there are subscribers, and loads only jobs with subscribers.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +18,7 @@ use super::subscribers::{EntryKey, EventLine, PrintedEvents, Subscribers, Topic}
 use crate::limits::{HUB_PAUSE, STREAM_ROWS_MAX};
 use crate::metrics::Metrics;
 
-/// Where streams hear what happens. Its reader ends with the engine, or when the hub is closed or
+/// Distributes events to streams. Its reader ends with the engine, or when the hub is closed or
 /// dropped.
 pub struct Hub {
     inner: Arc<HubState>,
@@ -29,10 +29,10 @@ pub(super) struct HubState {
     engine: Engine,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
-    /// Events that may wait for one stream.
+    /// Events buffered per stream.
     room: usize,
     subscribers: Mutex<Subscribers>,
-    /// What the reader has to do.
+    /// The task of the reader.
     task: watch::Sender<ReaderTask>,
 }
 
@@ -48,7 +48,7 @@ enum ReaderTask {
 }
 
 impl Hub {
-    /// Starts the reader. `room`: how many events may wait for one stream.
+    /// Starts the reader. `room` is the number of events buffered per stream.
     pub fn start(engine: Engine, clock: Arc<dyn Clock>, metrics: Arc<Metrics>, room: usize) -> Hub {
         let (subscribers, task) = (Mutex::default(), watch::Sender::new(ReaderTask::Rest));
         let inner = Arc::new(HubState { engine, clock, metrics, room, subscribers, task });
@@ -56,33 +56,33 @@ impl Hub {
         Hub { inner, reader }
     }
 
-    /// Ends all streams. No more subscribers are let in.
+    /// Ends all streams, and refuses new ones.
     pub fn close(&self) {
         self.inner.close();
     }
 
-    /// Hears of the end of a job. Whoever waits looks at the job once it has called
-    /// [`EndWaiter::ended`]: what happened before that look, the look sees; what happens after, it
-    /// is told.
+    /// Waits for the end of a job. The caller loads the job after it has called
+    /// [`EndWaiter::ended`]: so it sees what happened before, and is notified of what happens
+    /// after.
     pub(in crate::edge) async fn wait_for_end(&self, job: JobId) -> Result<EndWaiter, Error> {
         let ended = self.inner.join(|subscribers, after| subscribers.wait_for_end(job, after)).await?;
         Ok(EndWaiter { inner: self.inner.clone(), job, ended })
     }
 
-    /// Counts a stream of a client until the permit is dropped; `None` if it has as many as it may.
+    /// Counts a stream of a client until the permit is dropped; `None` at the bound.
     pub(super) fn admit(&self, client: ClientId, max: usize) -> Option<StreamPermit> {
         let keys = self.inner.subscribers().admit(client, max)?;
         self.inner.metrics.sse_streams_open.inc();
         Some(StreamPermit { inner: self.inner.clone(), client, keys })
     }
 
-    /// Has the streams of a client ask whether their key is still good.
+    /// Makes the streams of a client recheck their key.
     pub(crate) fn keys_changed(&self, client: ClientId) {
         self.inner.subscribers().keys_changed(client);
     }
 }
 
-/// Somebody who waits for a job to end, until dropped.
+/// A wait for a job's end, until dropped.
 pub(in crate::edge) struct EndWaiter {
     inner: Arc<HubState>,
     job: JobId,
@@ -90,7 +90,7 @@ pub(in crate::edge) struct EndWaiter {
 }
 
 impl EndWaiter {
-    /// Ready once the job has ended after this call, or nobody would tell any more.
+    /// Resolves once the job has ended after this call, or the hub is closed.
     pub(in crate::edge) fn ended(&self) -> Notified<'_> {
         self.ended.notified()
     }
@@ -114,19 +114,18 @@ impl Drop for Hub {
 pub(crate) struct StreamPermit {
     inner: Arc<HubState>,
     client: ClientId,
-    /// Changes when keys of the client do.
+    /// Notified when keys of the client change.
     pub(crate) keys: watch::Receiver<()>,
 }
 
 impl StreamPermit {
-    /// Subscribes from now on: whatever is committed after this call was made will be heard, and
-    /// perhaps a little of what was committed before.
+    /// Subscribes from now on: includes all that is committed after this call, and perhaps a little
+    /// before.
     pub(crate) async fn subscribe(&self, topic: Topic) -> Result<Subscription, Error> {
         self.inner.join(|subscribers, after| self.inner.subscription(subscribers, topic, after)).await
     }
 
-    /// Subscribes somebody who knows all up to the row `after`, unless the others have been told
-    /// more already.
+    /// Subscribes after a row, unless the hub is ahead of it.
     pub(super) fn subscribe_after(&self, topic: Topic, after: i64) -> Result<Option<Subscription>, Error> {
         let mut subscribers = self.inner.subscribers();
         match subscribers.told {
@@ -152,7 +151,7 @@ pub(crate) struct Subscription {
 }
 
 impl Subscription {
-    /// The next event; `None` when it was ended. Safe to drop.
+    /// The next event; `None` after the end. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Option<EventLine> {
         self.lines.recv().await.ok()
     }
@@ -168,19 +167,18 @@ impl Drop for Subscription {
 
 impl HubState {
     fn subscribers(&self) -> MutexGuard<'_, Subscribers> {
-        // Whoever panicked in there left whole entries behind; at worst a stream too many is
-        // counted.
+        // A panic leaves whole entries behind; at worst a stream too many is counted.
         self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets somebody in where the others are, or at the end of the journal if there are none.
+    /// Adds a subscriber at the hub's position, or at the end of the journal if it is idle.
     async fn join<T>(&self, enter: impl Fn(&mut Subscribers, i64) -> T) -> Result<T, Error> {
         let mut end = None;
         loop {
             if let Some(entered) = self.try_join(end, &enter)? {
                 return Ok(entered);
             }
-            // The first one to come says where telling begins; of several, the quickest.
+            // The first subscriber sets the position; of several, the fastest.
             end = Some(self.engine.store().journal_end().await?);
         }
     }
@@ -210,7 +208,7 @@ impl HubState {
         Subscription { inner: self.clone(), id, lines }
     }
 
-    /// Tells the reader what to do, as the subscribers are now.
+    /// Sets the reader's task according to the subscribers.
     fn assign(&self, subscribers: &Subscribers) {
         self.task.send_if_modified(|task| {
             let next = match (subscribers.told, *task) {
@@ -233,7 +231,7 @@ impl HubState {
         self.assign(&subscribers);
     }
 
-    /// How far behind the journal telling is.
+    /// Updates the lag gauge.
     fn note_lag(&self, rows: &[JournalRow]) {
         let newest = rows.iter().flat_map(|row| &row.entries).map(JournalEntry::at).max();
         if let Some(at) = newest {
@@ -241,8 +239,8 @@ impl HubState {
         }
     }
 
-    /// Tells the rows to everybody subscribed since `epoch`. Printing waits for the store, and
-    /// meanwhile others may subscribe: telling waits until there is nothing left to print.
+    /// Sends the rows to all subscribers since `epoch`. Loading waits for the store, and meanwhile
+    /// others may subscribe: it repeats until nothing is left to load.
     async fn publish(&self, epoch: u64, rows: &[JournalRow]) -> Result<(), forgerun_store::Error> {
         let mut printed = PrintedEvents::default();
         let mut printer = Printer::new(&**self.engine.store());
@@ -273,8 +271,7 @@ impl HubState {
     }
 }
 
-/// Closes the hub when the reader ends, however it ends: nobody shall wait for news that cannot
-/// come.
+/// Closes the hub when the reader ends, for whatever reason: no stream must wait for ever.
 struct CloseOnDrop(Arc<HubState>);
 
 impl Drop for CloseOnDrop {
@@ -305,8 +302,8 @@ async fn read(closing: CloseOnDrop) {
     }
 }
 
-/// Reads from a row on, until the engine stops. Trouble with the store is waited out: the streams
-/// stay open, and go on when it is over.
+/// Reads from a row on, until the engine stops. Store errors are retried: streams stay open, and
+/// continue afterwards.
 async fn read_from(inner: &HubState, epoch: u64, after: i64) {
     let mut journal = inner.engine.journal(after);
     loop {

@@ -1,11 +1,12 @@
-//! Where a listener that comes back goes on: `Last-Event-ID`.
+//! Resuming streams: `Last-Event-ID`.
 //!
-//! | what it names | a job's stream | a client's stream |
+//! | it names | a job's stream | a client's stream |
 //! |---|---|---|
-//! | an event of the listener's | goes on after it | goes on after it |
-//! | no event's id, another job's, one that has not happened | 400 | 400 |
-//! | nothing that was, though it could have been | goes on after its moment | 400 |
-//! | what is older than the journal | goes on after it | an event `reset`, then all that is kept |
+//! | an event of the subscriber | continues after it | continues after it |
+//! | not an event id, another job's, a future one | 400 | 400 |
+//! | an event that never existed, though possible | continues after its moment | 400 |
+//! | an event older than the journal | continues after it | an event `reset`, then the whole
+//! journal |
 
 use axum::http::{HeaderMap, HeaderName};
 use forgerun_core::catalog::Kind;
@@ -22,8 +23,7 @@ use crate::limits::{JOURNAL_PAGES_SEARCHED_MAX, STREAM_ROWS_MAX};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The id that the request names. An empty one is none: that is what a browser has before the first
-/// event.
+/// The id in the header. An empty one counts as missing: browsers send it before the first event.
 pub(super) fn of(headers: &HeaderMap) -> Result<Option<EventId>, ApiError> {
     let Some(value) = headers.get(LAST_EVENT_ID) else { return Ok(None) };
     let text = value.to_str().map(str::trim).map_err(|_| refused(ResumeError::NoId))?;
@@ -34,20 +34,20 @@ pub(super) fn of(headers: &HeaderMap) -> Result<Option<EventId>, ApiError> {
     id.map(Some).ok_or_else(|| refused(ResumeError::NoId))
 }
 
-/// Why nobody can go on after an event.
+/// Why a stream cannot resume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResumeError {
-    /// It is no id of an event.
+    /// Not an event id.
     NoId,
-    /// It is an event of another job.
+    /// Another job's event.
     OtherJob,
-    /// It has not happened.
+    /// A future event.
     NotYet,
-    /// It is no event of the client.
+    /// Not an event of the client.
     Unknown,
 }
 
-/// Says so of the header.
+/// The refusal of the header.
 pub(super) fn refused(error: ResumeError) -> ApiError {
     let what = match error {
         ResumeError::NoId => "is not the id of an event",
@@ -59,7 +59,7 @@ pub(super) fn refused(error: ResumeError) -> ApiError {
     refused.fact("field", "Last-Event-ID").fact("constraint", "format").into()
 }
 
-/// Refuses an id that no event of the job can have had.
+/// Refuses an id that no event of the job can have.
 pub(super) fn check(job: &Job, id: EventId) -> Result<(), ResumeError> {
     match id.is_of(job.id) {
         false => Err(ResumeError::OtherJob),
@@ -68,17 +68,17 @@ pub(super) fn check(job: &Job, id: EventId) -> Result<(), ResumeError> {
     }
 }
 
-/// Where somebody who knows an event of a client goes on.
+/// Where a client's stream resumes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ResumePoint {
     /// The event is entry `at` of this row.
     After { row: JournalRow, at: usize },
-    /// Events in between are lost; what is kept begins after this row.
+    /// Events were deleted; the journal begins after this row.
     Reset(i64),
 }
 
-/// Finds the event of a client, or of any, in the journal. What is asked for was told not long ago,
-/// as a rule, and stands in the first page.
+/// Finds the event of a client, or of any, in the journal. Usually it is recent and in the first
+/// page.
 pub async fn find(
     store: &dyn Store,
     client: Option<ClientId>,
@@ -110,7 +110,7 @@ pub async fn find(
     Ok(Ok(ResumePoint::Reset(before)))
 }
 
-/// The moment from which on the journal is kept.
+/// The oldest moment in the journal.
 async fn oldest(store: &dyn Store) -> Result<Option<Time>, Error> {
     let first = store.journal(0, 1).await?;
     Ok(first.iter().flat_map(|row| &row.entries).map(JournalEntry::at).max())

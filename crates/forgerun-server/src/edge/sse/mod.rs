@@ -1,5 +1,4 @@
-//! Server-sent events: what happens to a job, or to all jobs and webhooks of a client, as it
-//! happens.
+//! Server-sent events: live events of a job, or of all jobs and webhooks of a client.
 //!
 //! ```text
 //!   journal ──► Hub (one reader for all) ──► Printer (each event once) ──► Subscribers: a bounded queue per stream
@@ -7,18 +6,16 @@
 //!   Last-Event-ID ──► what was missed: the job's history, or the journal ──► Feed ◄──────┘──► the response's body
 //! ```
 //!
-//! - `open`: a request becomes a stream, or is refused;
-//! - `last_id`: where a listener that comes back goes on;
-//! - `feed`: the body of the response: first what was missed, then what happens, heartbeats in
-//!   between;
-//! - `hub`, `subscribers`: who listens to what; nobody there costs nobody anything;
-//! - `printer`: from an event to its lines.
+//! - `open`: opens or refuses a stream;
+//! - `last_id`: where a stream resumes;
+//! - `feed`: the body of the response: missed events, new ones, heartbeats;
+//! - `hub`, `subscribers`: subscriptions; without any there is no cost;
+//! - `printer`: serialises events.
 //!
-//! No gap and no repetition where the past meets the present. A stream of a job subscribes, then
-//! reads the job: what the history has already is left out by its number. A stream of a client
-//! reads the journal until it has caught up with the hub, and subscribes in the same step. A stream
-//! that does not take what it is sent is removed when its queue is full; it may come back and go on
-//! where it was.
+//! There is no gap and no repetition between past and live events. A stream of a job subscribes,
+//! then loads the job: events in its history are skipped by number. A stream of a client reads the
+//! journal until it has caught up with the hub, and subscribes in the same step. A stream whose
+//! queue is full is closed; the client may reconnect and continue.
 
 mod feed;
 mod hub;

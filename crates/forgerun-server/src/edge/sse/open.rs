@@ -1,5 +1,4 @@
-//! A request becomes a stream, or is refused. Whoever asks is known by now, and how often it asks
-//! is counted.
+//! Opens or refuses a stream. The caller is authenticated and counted already.
 
 use std::sync::Arc;
 
@@ -31,7 +30,7 @@ const HEADERS: usize = 12;
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// How much of a job is told.
+/// The scope of a job's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamScope {
     Job,
@@ -47,7 +46,7 @@ impl StreamScope {
         }
     }
 
-    /// Whether nothing more will be told of it for now.
+    /// Whether no further events are expected.
     fn is_over(self, job: &Job) -> bool {
         match self {
             StreamScope::Job => job.state.is_final(),
@@ -56,9 +55,8 @@ impl StreamScope {
     }
 }
 
-/// The events of a job of the caller: its changes of state from the beginning or after
-/// `Last-Event-ID`, then whatever happens, until it ends. With nothing left to tell, 204: a browser
-/// then stops asking.
+/// The events of a visible job: its changes of state from the beginning or after `Last-Event-ID`,
+/// then live events, until it ends. If nothing is left, 204: a browser then stops reconnecting.
 pub async fn job(
     app: &App,
     exchange: &Exchange,
@@ -79,7 +77,7 @@ pub async fn job(
     let mut subscription = None;
     if !scope.is_over(&job) {
         subscription = Some(permit.subscribe(Topic::Job(job.id)).await?);
-        // Once more, now subscribed: whatever it does not show will be heard.
+        // Loaded again after subscribing: later events arrive live.
         job = ownership::job(app, caller, Some(job.id)).await?;
         subscription = subscription.filter(|_| !scope.is_over(&job));
     }
@@ -98,8 +96,7 @@ pub async fn job(
     Ok(open(app, exchange, caller, permit, StreamContent { source, wording }))
 }
 
-/// The events of all jobs and webhooks of the caller: whatever happens from now on, or all after
-/// `Last-Event-ID`.
+/// The events of all jobs and webhooks of the caller: from now on, or all after `Last-Event-ID`.
 pub async fn client(
     app: &App,
     exchange: &Exchange,
@@ -109,7 +106,7 @@ pub async fn client(
     of(app, exchange, caller, Some(caller.client), wording).await
 }
 
-/// The same of all jobs and webhooks there are, for the operator.
+/// The events of all jobs and webhooks, for the operator.
 pub async fn everything(
     app: &App,
     exchange: &Exchange,
@@ -154,7 +151,7 @@ async fn of(
     Ok(open(app, exchange, caller, permit, StreamContent { source, wording }))
 }
 
-/// Counts a stream of the caller until the permit is dropped; refused if it has as many as it may.
+/// Counts a stream of the caller until the permit is dropped; refused at the bound.
 pub(crate) fn admit(app: &App, exchange: &Exchange, caller: &Caller) -> Result<StreamPermit, ApiError> {
     let max = app.config.limits.max_streams_per_client;
     let permit = app.hub.admit(caller.client, max);
@@ -185,7 +182,7 @@ fn response(body: Body) -> Response {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(VARY, HeaderValue::from_static("Accept"));
-    // Proxies that gather answers before they pass them on would hold events back.
+    // Buffering proxies would delay events.
     headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
     response
 }
@@ -197,12 +194,12 @@ fn no_more() -> Response {
     response
 }
 
-/// What every stream begins with: how long to wait before coming back.
+/// The beginning of every stream: the reconnection time.
 fn greeting() -> Vec<u8> {
     format!("retry: {STREAM_RECONNECT_MS}\n\n").into_bytes()
 }
 
-/// Says that events are lost, and what to do about it.
+/// Tells the client that events were lost.
 fn reset(last: EventId) -> Bytes {
     let data = serde_json::json!({
         "reason": "expired",

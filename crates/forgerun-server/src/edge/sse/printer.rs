@@ -1,6 +1,5 @@
-//! From events of the journal to the lines that are sent. A job is looked up once per printer,
-//! which therefore must not outlive the page of the journal it was made for: what is in the journal
-//! is in the job.
+//! Serialises journal events. Each job is loaded once per printer, which must not outlive its page
+//! of the journal: all events of the page are in the job.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
@@ -27,11 +26,9 @@ impl<'a> Printer<'a> {
         Printer { store, jobs: HashMap::new() }
     }
 
-    /// The lines of each event; `None` where its job is forgotten or cannot be read. Being dropped
-    /// loses nothing.
+    /// The lines of each event; `None` if its job is deleted or unreadable. Cancel-safe.
     ///
-    /// Lookups are made together: one after the other they would be slower than what happens, on a
-    /// store far away.
+    /// Jobs are loaded together: one by one would be slower than new events, on a distant store.
     pub(super) async fn print(&mut self, entries: &[JournalEntry]) -> Result<Vec<Option<EventLine>>, Error> {
         self.look_up(entries).await?;
         let printing = entries.iter().copied().map(|entry| self.print_one(entry));
@@ -67,8 +64,8 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// The lines of an event of a job. An outcome that cannot be read is left out, as sinks do: it is
-/// no reason to stop everybody's stream.
+/// The lines of a job's event. An unreadable outcome is omitted, as in sinks: it must not stop all
+/// streams.
 pub(super) async fn line(store: &dyn Store, job: &Arc<Job>, event: Event) -> Result<EventLine, Error> {
     let outcome = match job.execution_ended(&event) {
         Some(execution) => match store.outcome(execution).await {
@@ -85,15 +82,15 @@ pub(super) async fn line(store: &dyn Store, job: &Arc<Job>, event: Event) -> Res
     })
 }
 
-/// An event as the HTML standard writes it: its fields line by line, and an empty line.
+/// An event in the format of the HTML standard: its fields line by line, and an empty line.
 pub(super) fn lines(name: &str, id: Option<impl Display>, data: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(data.len() + 96);
     out.extend_from_slice(format!("event: {name}\n").as_bytes());
     if let Some(id) = id {
         out.extend_from_slice(format!("id: {id}\n").as_bytes());
     }
-    // A reader ends a line at CR, LF and both together. Our own bodies are one line; one that is
-    // not becomes several.
+    // Readers end a line at CR, LF and both together. Our own bodies are one line; others are
+    // split.
     for line in data.split(|byte| matches!(byte, b'\n' | b'\r')) {
         out.extend_from_slice(b"data: ");
         out.extend_from_slice(line);

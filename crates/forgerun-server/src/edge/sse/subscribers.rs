@@ -1,4 +1,4 @@
-//! Who listens to what. Plain data behind the hub's lock: nothing here waits.
+//! Subscriptions. Plain data behind the hub's lock: nothing here waits.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,35 +12,32 @@ use forgerun_store::JournalRow;
 use futures_channel::mpsc;
 use tokio::sync::{Notify, watch};
 
-/// What a stream is about.
+/// The topic of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Topic {
     Job(JobId),
-    /// All jobs and webhooks of a client.
     Client(ClientId),
-    /// All jobs and webhooks there are.
     Everything,
 }
 
 impl Topic {
-    /// All of a client, or of all.
     pub(super) fn of(client: Option<ClientId>) -> Topic {
         client.map_or(Topic::Everything, Topic::Client)
     }
 }
 
-/// One event, ready to be sent. The bytes are shared by all who get them.
+/// A serialised event. All receivers share the bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct EventLine {
-    /// The event of a job; `None` for what is about none.
+    /// `None` if it is not about a job.
     pub(crate) event: Option<Event>,
-    /// The job as it stood when the line was printed; `None` for what is about none.
+    /// The job when the line was serialised; `None` if it is not about a job.
     pub(crate) job: Option<Arc<Job>>,
     pub(super) bytes: Bytes,
 }
 
-/// What tells one entry of the journal from all others. Not the id of the event: whoever chooses
-/// the ids of jobs could have it collide with another client's.
+/// Identifies a journal entry. Not the event id: a client that chooses job ids could make it
+/// collide with another client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum EntryKey {
     Job(JobId, u32),
@@ -56,14 +53,14 @@ impl EntryKey {
     }
 }
 
-/// What is ready: `None` for an event of which nothing can be told any more.
+/// Serialised events: `None` if the event cannot be shown any more.
 pub(super) type PrintedEvents = HashMap<EntryKey, Option<EventLine>>;
 
 /// The open streams of one client.
 #[derive(Default)]
 struct ClientStreams {
     n: usize,
-    /// Says that keys of the client have changed.
+    /// Notifies of changed keys.
     keys: watch::Sender<()>,
 }
 
@@ -72,35 +69,35 @@ pub(super) struct Subscribers {
     by_id: HashMap<u64, Subscriber>,
     index: SubscriberIndex,
     next_id: u64,
-    /// Who waits for which job to end.
+    /// Waiting requests by job.
     waiting: HashMap<JobId, JobWaiters>,
-    /// Streams of each client, subscribed or still catching up.
+    /// Streams of each client, subscribed or catching up.
     streams: HashMap<ClientId, ClientStreams>,
-    /// Up to this journal row everybody was told. `None` while there is no subscriber.
+    /// All rows up to this one were sent. `None` without subscribers.
     pub(super) told: Option<i64>,
-    /// Grows whenever there is a first subscriber again.
+    /// Incremented with each first subscriber.
     pub(super) epoch: u64,
-    /// No more subscribers are let in.
+    /// No more subscribers are accepted.
     pub(super) closed: bool,
 }
 
 struct Subscriber {
     topic: Topic,
-    /// Rows up to this one were told on another way.
+    /// Rows up to this one were sent in another way.
     after: i64,
-    /// Not tokio's channel: that one sets room for 32 lines aside, 2.3 kB for every stream that has
+    /// Not tokio's channel: that one reserves 32 lines, 2.3 kB for every idle stream.
     /// nothing to hear.
     lines: mpsc::Sender<EventLine>,
 }
 
-/// Requests that wait for one job to end.
+/// Requests that wait for one job's end.
 #[derive(Default)]
 struct JobWaiters {
     ended: Arc<Notify>,
     n: usize,
 }
 
-/// The subscribers by what they listen to.
+/// Subscribers by topic.
 #[derive(Default)]
 struct SubscriberIndex {
     jobs: HashMap<JobId, Vec<u64>>,
@@ -116,7 +113,7 @@ pub(super) struct SentEvents {
 }
 
 impl Subscribers {
-    /// Counts a stream of a client, if it may have another one.
+    /// Counts a stream of a client, within the bound.
     pub(super) fn admit(&mut self, client: ClientId, max: usize) -> Option<watch::Receiver<()>> {
         let streams = self.streams.entry(client).or_default();
         (streams.n < max).then(|| {
@@ -125,14 +122,14 @@ impl Subscribers {
         })
     }
 
-    /// Tells the streams of a client that its keys have changed.
+    /// Notifies the streams of a client that its keys have changed.
     pub(super) fn keys_changed(&self, client: ClientId) {
         if let Some(streams) = self.streams.get(&client) {
             streams.keys.send_replace(());
         }
     }
 
-    /// A stream of a client is over.
+    /// Removes a stream of a client from the count.
     pub(super) fn dismiss(&mut self, client: ClientId) {
         if let Some(streams) = self.streams.get_mut(&client) {
             streams.n -= 1;
@@ -142,14 +139,14 @@ impl Subscribers {
         }
     }
 
-    /// A subscriber who knows all up to the row `after`. If it is the first, telling begins there.
+    /// Adds a subscriber after a row. The first one sets the hub's position.
     pub(super) fn subscribe(
         &mut self,
         topic: Topic,
         after: i64,
         room: usize,
     ) -> (u64, mpsc::Receiver<EventLine>) {
-        // The channel counts a place of its own for each sender.
+        // The channel adds a slot for each sender.
         let (lines, heard) = mpsc::channel(room.saturating_sub(1));
         let id = self.next_id;
         self.next_id += 1;
@@ -159,8 +156,7 @@ impl Subscribers {
         (id, heard)
     }
 
-    /// Somebody waits for a job to end, and knows all up to the row `after`. To be followed by
-    /// [`Self::stop_waiting`].
+    /// Adds a wait for a job's end, after a row. To be followed by [`Self::stop_waiting`].
     pub(super) fn wait_for_end(&mut self, job: JobId, after: i64) -> Arc<Notify> {
         self.begin(after);
         let waiters = self.waiting.entry(job).or_default();
@@ -168,7 +164,7 @@ impl Subscribers {
         waiters.ended.clone()
     }
 
-    /// Somebody does not wait for the job any more.
+    /// Removes a wait.
     pub(super) fn stop_waiting(&mut self, job: JobId) {
         if let Some(waiters) = self.waiting.get_mut(&job) {
             waiters.n -= 1;
@@ -179,7 +175,7 @@ impl Subscribers {
         self.rest();
     }
 
-    /// The first one says where telling begins.
+    /// The first subscriber sets the position.
     fn begin(&mut self, after: i64) {
         if self.told.is_none() {
             self.told = Some(after);
@@ -187,21 +183,21 @@ impl Subscribers {
         }
     }
 
-    /// Telling ends with the last one.
+    /// Without subscribers the hub is idle.
     fn rest(&mut self) {
         if self.by_id.is_empty() && self.waiting.is_empty() {
             self.told = None;
         }
     }
 
-    /// Removes a subscriber, if it was not removed already.
+    /// Removes a subscriber, if it is still there.
     pub(super) fn remove(&mut self, id: u64) {
         let Some(left) = self.by_id.remove(&id) else { return };
         self.index.remove(left.topic, id);
         self.rest();
     }
 
-    /// Ends every stream; what is in their queues is still sent.
+    /// Ends every stream; buffered events are still sent.
     pub(super) fn close(&mut self) {
         self.closed = true;
         self.by_id.clear();
@@ -210,14 +206,14 @@ impl Subscribers {
         self.told = None;
     }
 
-    /// Entries that somebody listens to and that are not printed yet.
+    /// Entries with subscribers that are not serialised yet.
     pub(super) fn unprinted(&self, rows: &[JournalRow], printed: &PrintedEvents) -> Vec<JournalEntry> {
         let entries = rows.iter().flat_map(|row| &row.entries);
         let wanted = entries.filter(|entry| self.index.concerned(entry).next().is_some());
         wanted.filter(|entry| !printed.contains_key(&EntryKey::of(entry))).copied().collect()
     }
 
-    /// Tells everybody what concerns them. Whoever does not keep up is removed.
+    /// Sends the rows to their subscribers. Those with a full queue are removed.
     pub(super) fn publish(&mut self, rows: &[JournalRow], printed: &PrintedEvents) -> SentEvents {
         let mut told = SentEvents::default();
         let mut gone = Vec::new();
@@ -272,7 +268,7 @@ impl SubscriberIndex {
         }
     }
 
-    /// Those whom an entry concerns.
+    /// The subscribers of an entry.
     fn concerned(&self, entry: &JournalEntry) -> impl Iterator<Item = &u64> {
         let of_job = entry.job_event().and_then(|(job, _)| self.jobs.get(&job));
         of_job.into_iter().chain(self.clients.get(&entry.client)).flatten().chain(&self.everything)
@@ -330,13 +326,13 @@ mod tests {
         entries.map(|entry| (EntryKey::of(entry), Some(line(entry)))).collect()
     }
 
-    /// The numbers of what was heard; zero for what is about no job.
+    /// Numbers of the received events; zero if not about a job.
     fn heard(lines: &mut mpsc::Receiver<EventLine>) -> Vec<u32> {
         let lines = std::iter::from_fn(|| lines.try_recv().ok());
         lines.map(|line| line.event.map_or(0, |event| event.n)).collect()
     }
 
-    /// Whether nothing more will be heard.
+    /// Whether the stream has ended.
     fn is_over(lines: &mut mpsc::Receiver<EventLine>) -> bool {
         matches!(lines.try_recv(), Err(mpsc::TryRecvError::Closed))
     }
@@ -358,7 +354,7 @@ mod tests {
         let mut subscribers = Subscribers::default();
         let (_, mut client) = subscribers.subscribe(Topic::Client(CLIENT), 0, 9);
         let (_, mut other) = subscribers.subscribe(Topic::Client(ClientId::v4(2)), 0, 9);
-        // A job that has the id of the webhook, as far as that is possible.
+        // A job with the id of the webhook, as far as that is possible.
         let webhook = WebhookId::v7(1, 1);
         let (_, mut of_job) = subscribers.subscribe(Topic::Job(JobId::from_u128(webhook.as_u128())), 0, 9);
         let disabled = Disabled { at: Time::from_millis(1), reason: DisabledReason::Gone };

@@ -1,5 +1,5 @@
-//! In whose words a stream tells: ForgeRun's, which are printed once for all who listen, or OJS's,
-//! made for each stream that asks for them.
+//! The form of a stream's events: ForgeRun's, serialised once for all subscribers, or OJS's, made
+//! per stream.
 
 use bytes::Bytes;
 use forgerun_core::job::{Job, Name};
@@ -8,7 +8,7 @@ use forgerun_wire::ojs::event::events;
 use super::printer;
 use super::subscribers::EventLine;
 
-/// In whose words a stream tells, and of which jobs.
+/// The form and filter of a stream.
 pub struct EventWording(Option<Box<OjsStream>>);
 
 /// A stream of OJS events.
@@ -27,12 +27,12 @@ impl EventWording {
         EventWording::ojs_of(None, None)
     }
 
-    /// OJS's, of the jobs of one queue or tenant.
+    /// OJS events of one queue or tenant.
     pub fn ojs_of(queue: Option<Name>, tenant: Option<Name>) -> EventWording {
         EventWording(Some(Box::new(OjsStream { queue, tenant })))
     }
 
-    /// What the stream says of an event; `None` if that is nothing.
+    /// The bytes of an event; `None` if it is filtered out.
     pub(super) fn told(&self, line: &EventLine) -> Option<Bytes> {
         match &self.0 {
             None => Some(line.bytes.clone()),
@@ -48,8 +48,8 @@ impl OjsStream {
         let n_last = told.len().checked_sub(1)?;
         let mut out = Vec::new();
         for (n, event) in told.into_iter().enumerate() {
-            // Only the last of them has an id to come back to: whoever is cut off in between hears
-            // them again.
+            // Only the last one has an id to resume from: after an interruption the client gets all
+            // of them again.
             let id = (n == n_last).then_some(event.id.as_str());
             out.extend_from_slice(&printer::lines(event.name, id, event.body.to_string().as_bytes()));
         }

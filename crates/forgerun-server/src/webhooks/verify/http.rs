@@ -8,8 +8,7 @@ use super::{ReceivedDelivery, SignatureReport, VerifyOptions, changed_body};
 use crate::webhooks::keys::PublicKey;
 use crate::webhooks::signature::{self, ALGORITHM, LABEL, SignedMessage};
 
-/// What must be signed for the signature to mean anything: whoever changes one of these changes the
-/// delivery.
+/// Components that must be signed: changing one of them changes the delivery.
 const REQUIRED: [&str; 4] = ["@method", "@target-uri", "content-type", "content-digest"];
 
 pub(super) fn check(delivery: &ReceivedDelivery<'_>, means: &VerifyOptions<'_>) -> SignatureReport {
@@ -27,7 +26,7 @@ pub(super) fn key_id(headers: &HeaderMap) -> Option<String> {
     find(&mut SignatureReport::default(), headers)?.key_id().map(str::to_owned)
 }
 
-/// A signature and what it says of itself.
+/// A signature and its parameters.
 struct FoundSignature {
     list: InnerList,
     signature: Vec<u8>,
@@ -203,7 +202,7 @@ fn signed(
     }
 }
 
-/// URLs that are taken for one another: behind a proxy that ends TLS, with or without a slash or
+/// URLs that are easily confused: behind a proxy that terminates TLS, with or without a slash or
 /// query.
 fn neighbours(url: &str) -> Vec<String> {
     let Ok(url) = Url::parse(url) else { return Vec::new() };
