@@ -4,6 +4,8 @@
 //! A store knows no rule. It loads what a batch wants, lets the core decide, and writes what came out, all or nothing.
 //! This is the only crate that speaks SQL.
 
+#![forbid(unsafe_code)]
+
 mod blobs;
 #[cfg(feature = "testing")]
 pub mod conformance;

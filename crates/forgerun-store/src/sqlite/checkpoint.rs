@@ -10,14 +10,15 @@
 //! - SQLite syncs the file only when all of the log is copied, so the writer would wait for the pages of the copier, too. So the
 //!   copier syncs them itself.
 
+use std::fs::File;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 use rusqlite::hooks::Wal;
-use rusqlite::{Connection, ErrorCode, ffi};
+use rusqlite::{Connection, ErrorCode};
 
-use super::commits::database_file;
 use super::connect::DatabaseFile;
+use super::handles::handle;
 use crate::{Error, Fault};
 
 /// Pages of 4 KiB at which the writer does it: a log of 16 MB, more only while a reader holds on to it.
@@ -42,8 +43,9 @@ pub(super) struct Checkpointer(Option<JoinHandle<()>>);
 impl Checkpointer {
     pub(super) fn start(file: &DatabaseFile) -> Result<(Checkpointer, CheckpointRequests), Error> {
         let db = file.copier()?;
+        let database = handle(&file.path).map_err(|error| Error::new(Fault::Unavailable, error))?;
         let (checkpoints, requests) = sync_channel(1);
-        let thread = Builder::new().name("forge-copier".into()).spawn(move || run(&db, &requests));
+        let thread = Builder::new().name("forge-copier".into()).spawn(move || run(&db, &database, &requests));
         let thread = thread.map_err(|error| Error::new(Fault::Unavailable, error))?;
         Ok((Checkpointer(Some(thread)), checkpoints))
     }
@@ -57,11 +59,11 @@ impl Drop for Checkpointer {
     }
 }
 
-fn run(db: &Connection, requests: &Receiver<()>) {
+fn run(db: &Connection, database: &File, requests: &Receiver<()>) {
     while requests.recv().is_ok() {
         // Nothing is lost when it fails: the log stays as it is, and the next step tries again.
         match db.wal_checkpoint_v2(Some("main"), Default::default()) {
-            Ok(_) if sync_ahead(db) => {}
+            Ok(_) if sync_ahead(database) => {}
             // The system tells each handle of a failed sync once. So nothing more goes by this one; that of the writer is told, too.
             Ok(_) => return,
             Err(error) if is_done_by_another(&error) => {}
@@ -112,19 +114,12 @@ fn copy_rest(log: &mut Wal) -> i32 {
 
 /// Syncs the database file, only so that less is left for whoever must: the log is given up after their sync, not after this one. Whether that
 /// worked.
-#[expect(
-    unsafe_code,
-    reason = "SQLite has no function for it, and closing another handle of the file would drop its locks"
-)]
-fn sync_ahead(db: &Connection) -> bool {
-    let Some((file, methods)) = database_file(db) else { return true };
-    // SAFETY: called as SQLite does, on the file of an open connection that nobody else uses meanwhile.
-    let code = methods.xSync.map(|sync| unsafe { sync(file, ffi::SQLITE_SYNC_NORMAL) });
-    let failed = code.filter(|code| *code != ffi::SQLITE_OK);
-    if let Some(code) = failed {
-        tracing::error!(code, "could not sync what was copied back; the writer copies from now on");
+fn sync_ahead(database: &File) -> bool {
+    let synced = database.sync_data();
+    if let Err(error) = &synced {
+        tracing::error!(%error, "could not sync what was copied back; the writer copies from now on");
     }
-    failed.is_none()
+    synced.is_ok()
 }
 
 /// One copies at a time, of all threads and processes that have the file open: whoever comes second has nothing to do.
@@ -134,6 +129,8 @@ fn is_done_by_another(error: &rusqlite::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::ffi;
+
     use super::*;
 
     #[test]

@@ -1,6 +1,5 @@
 //! Opening connections: one that writes, a few that read. What is set on each, and why.
 
-use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use rusqlite::limits::Limit;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use super::checkpoint::LOG_BYTES_MAX;
-use super::{log_file, private};
+use super::private;
 use crate::{Error, Fault, ObjectPlace};
 
 /// How to open a store. The defaults are right unless a test or an operator knows better.
@@ -50,7 +49,7 @@ pub(super) struct DatabaseFile {
 /// More statements than there are, so that none is ever prepared twice.
 pub(super) const STATEMENTS_MAX: usize = 160;
 
-/// `synchronous` FULL: a commit returns when the log is on the disk, and nobody sees it before, on which [`log_file`] relies. Copying the log back is not left to the commit, see
+/// `synchronous` FULL: a commit returns when the log is on the disk, and nobody sees it before. Copying the log back is not left to the commit, see
 /// [`checkpoint`](super::checkpoint). The cache is in KiB.
 const WRITER: &str = "
     PRAGMA synchronous = FULL;
@@ -84,8 +83,7 @@ impl DatabaseFile {
         }
         private::make_file(&self.path);
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-        let connection = self.open(flags, Some(log_file::vfs()?))?;
-        let connection = if log_file::suits(&connection) { connection } else { self.open(flags, None)? };
+        let connection = self.open(flags)?;
         self.check_writable(&connection)?;
         use_log(&connection)?;
         connection.execute_batch(WRITER)?;
@@ -111,26 +109,22 @@ impl DatabaseFile {
 
     /// A connection that copies the log back into the file.
     pub(super) fn copier(&self) -> Result<Connection, Error> {
-        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE, None)?;
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         connection.execute_batch(COPIER)?;
         Ok(connection)
     }
 
     /// A connection that only reads. It never waits for the writer: in WAL mode it sees the last commit.
     pub(super) fn reader(&self) -> Result<Connection, Error> {
-        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY, None)?;
+        let connection = self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         connection.execute_batch(READER)?;
         Ok(connection)
     }
 
-    /// Through this file system, or the system's own.
-    fn open(&self, flags: OpenFlags, vfs: Option<&CStr>) -> Result<Connection, Error> {
+    fn open(&self, flags: OpenFlags) -> Result<Connection, Error> {
         // Each connection belongs to one thread at a time, so SQLite's own mutex around it is wasted.
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = match vfs {
-            Some(vfs) => Connection::open_with_flags_and_vfs(&self.path, flags, vfs)?,
-            None => Connection::open_with_flags(&self.path, flags)?,
-        };
+        let connection = Connection::open_with_flags(&self.path, flags)?;
         connection.busy_timeout(self.options.busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
         plan_once(&connection)?;

@@ -49,7 +49,7 @@ pub(super) struct ReadStamp(Option<CommitStamp>);
 impl ReadCache {
     /// Nothing yet.
     pub(super) fn new(commits: Option<CommitCounter>) -> ReadCache {
-        let as_of = commits.as_ref().map(CommitCounter::now).unwrap_or_default();
+        let as_of = commits.as_ref().and_then(CommitCounter::now).unwrap_or_default();
         ReadCache { commits, copies: RwLock::new(CachedRows { as_of, ..CachedRows::default() }) }
     }
 
@@ -140,7 +140,7 @@ impl ReadCache {
     }
 
     fn now(&self) -> Option<CommitStamp> {
-        self.commits.as_ref().map(CommitCounter::now)
+        self.commits.as_ref().and_then(CommitCounter::now)
     }
 
     // There is no half-made state to fear from a thread that panicked.

@@ -10,8 +10,7 @@
 //! `IMMEDIATE` takes the write lock before anything is read: another process cannot come in between, it waits, and so do
 //! we for it.
 //!
-//! Closing rolls back, and the next transaction opens another connection. To roll back alone would not do: pages that did not fit into the
-//! cache are on their way to the log by then, where another process may write next ([`log_file`](super::log_file)).
+//! Closing rolls back, whatever state the connection is in, and the next transaction opens another one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
