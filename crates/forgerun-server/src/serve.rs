@@ -307,10 +307,9 @@ async fn objects(_: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forgerun_s
 }
 
 /// Advice for an address that cannot be used.
-fn listen_hint(source: &std::io::Error) -> &'static str {
-    match source.kind() {
-        std::io::ErrorKind::AddrInUse => "; choose another with --listen, such as --listen 127.0.0.1:8081",
-        _ => "",
+fn listen_hint(setting: &str, address: &SocketAddr, source: &io::Error) -> String {
+    if source.kind() != io::ErrorKind::AddrInUse {
+        return String::new();
     }
     let other = SocketAddr::new(address.ip(), address.port().checked_add(1).unwrap_or(0));
     format!("; choose another with {setting}, such as {other}")
