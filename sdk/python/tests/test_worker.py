@@ -515,7 +515,7 @@ def test_a_task_that_is_cancelled_before_its_first_step_gives_its_place_back() -
 
     async def play() -> int:
         run = new_run(handler=Handler.of("t", nothing))
-        run.stopping = True  # Nothing is sent.
+        run.not_before = float("inf")  # Nothing is sent.
         held = Held(
             JobInfo("1", "t", "q", 1, lease_token="a"),
             None,
