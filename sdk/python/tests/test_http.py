@@ -112,6 +112,13 @@ async def get(http: Http, **how: Any) -> tuple[int, bytes]:
     return response.status, await response.body()
 
 
+async def get_once(http: Http, **how: Any) -> tuple[int, bytes]:
+    try:
+        return await get(http, **how)
+    finally:
+        http.close()
+
+
 @pytest.mark.parametrize(
     "answer",
     [
@@ -126,7 +133,7 @@ async def get(http: Http, **how: Any) -> tuple[int, bytes]:
 )
 def test_bodies_are_read_in_every_form(scripted: Callable[..., Scripted], drive: Drive, answer: Any) -> None:
     server = scripted(answer, linger=False)
-    assert drive(lambda io: get(Http(io, server.url, {}))) == (200, b"ok")
+    assert drive(lambda io: get_once(Http(io, server.url, {}))) == (200, b"ok")
 
 
 def test_connections_are_used_again(scripted: Callable[..., Scripted], drive: Drive) -> None:
@@ -174,14 +181,14 @@ def test_answers_that_are_broken_are_errors(
 ) -> None:
     server = scripted(answer, linger=False)
     with pytest.raises(error):
-        drive(lambda io: get(Http(io, server.url, {})))
+        drive(lambda io: get_once(Http(io, server.url, {})))
 
 
 def test_a_server_that_says_nothing_is_given_up(drive: Drive) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(Unreachable, match="it took too long") as unreachable:
-            drive(lambda io: get(Http(io, url, {}), timeout=0.05))
+            drive(lambda io: get_once(Http(io, url, {}), timeout=0.05))
     assert unreachable.value.maybe_sent
 
 
@@ -189,7 +196,7 @@ def test_nobody_there_is_unreachable_and_nothing_was_sent(drive: Drive) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     with pytest.raises(Unreachable) as unreachable:
-        drive(lambda io: get(Http(io, url, {})))
+        drive(lambda io: get_once(Http(io, url, {})))
     assert not unreachable.value.maybe_sent and unreachable.value.retryable
 
 
@@ -224,7 +231,7 @@ def test_headers_cannot_smuggle_others(drive: Drive) -> None:
 def test_a_key_stays_with_its_server_when_it_redirects(scripted: Callable[..., Scripted], drive: Drive) -> None:
     elsewhere = scripted(OK)
     server = scripted(b"HTTP/1.1 302 Found\r\nlocation: %b\r\ncontent-length: 0\r\n\r\n" % elsewhere.url.encode())
-    assert drive(lambda io: get(Http(io, server.url, {"authorization": "Bearer k"})))[0] == 302
+    assert drive(lambda io: get_once(Http(io, server.url, {"authorization": "Bearer k"})))[0] == 302
     assert elsewhere.requests == []
 
 
@@ -316,7 +323,7 @@ def test_tls_is_spoken_and_checked(scripted: Callable[..., Scripted], drive: Dri
     untrusting = scripted(OK)
     untrusting.tls = ours
     with pytest.raises(Unreachable, match="CERTIFICATE_VERIFY_FAILED") as unreachable:
-        drive(lambda io: get(Http(io, untrusting.url.replace("http:", "https:"), {})))
+        drive(lambda io: get_once(Http(io, untrusting.url.replace("http:", "https:"), {})))
     assert not unreachable.value.maybe_sent
 
 

@@ -21,6 +21,10 @@ import pytest
 import forgerun
 from conftest import NO_RATE, SDK, Running
 from forgerun import AsyncContext, Client, Context, Fatal, NewJob, Output, RetryLater, Worker
+from forgerun._handler import Handler
+from forgerun._held import Held
+from forgerun._run import Run, Settings
+from forgerun.context import JobInfo
 from forgerun.testing import DevServer
 
 RunWorker = Callable[[Worker], Running]
@@ -474,19 +478,59 @@ def test_the_operator_quiets_resumes_and_ends_a_worker(
     running.join()
 
 
-def test_short_jobs_are_taken_ahead_and_long_ones_are_not(server: DevServer, queue: str) -> None:
-    from forgerun._run import AHEAD_FACTOR, Run, Settings
+@pytest.mark.parametrize(
+    ("concurrency", "mean", "n_running", "expected"),
+    [
+        (8, None, 0, 8),
+        (8, None, 8, 0),
+        (8, 0.001, 8, 56),
+        (8, 0.025, 8, 16),
+        (8, 0.05, 8, 0),
+        (8, 0.05, 3, 5),
+        (8, 1.0, 7, 1),
+        (400, 0.001, 0, 1000),
+        (1000, 0.001, 1000, 0),
+    ],
+)
+def test_short_jobs_are_taken_ahead_and_long_ones_are_not(
+    concurrency: int, mean: float | None, n_running: int, expected: int
+) -> None:
+    async def room() -> int:
+        run = new_run(concurrency)
+        run.mean, run.n_running = mean, n_running
+        return run._room()
 
-    async def rooms() -> list[int]:
-        session = forgerun.AsyncClient(server.url)._session
-        run = Run(Settings(lambda _: None, [queue], 8, 30, 30, 10), session)
-        found = []
-        for mean, n_running in [(None, 0), (None, 8), (0.001, 8), (0.05, 8), (0.05, 3), (0.025, 8), (1.0, 7)]:
-            run.mean, run.n_running = mean, n_running
-            found.append(run._room())
-        return found
+    assert asyncio.run(room()) == expected
 
-    assert asyncio.run(rooms()) == [8, 0, 8 * AHEAD_FACTOR, 0, 5, 16, 1]
+
+def new_run(concurrency: int = 8, handler: Handler | None = None) -> Run:
+    """A run without a server."""
+    session = forgerun.AsyncClient("http://127.0.0.1:1")._session
+    return Run(Settings(lambda _: handler, ["q"], concurrency, 30, 30, 10), session)
+
+
+def test_a_task_that_is_cancelled_before_its_first_step_gives_its_place_back() -> None:
+    async def nothing(_: object) -> None:
+        pass
+
+    async def play() -> int:
+        run = new_run(handler=Handler.of("t", nothing))
+        run.not_before = float("inf")  # Nothing is sent.
+        held = Held(
+            JobInfo("1", "t", "q", 1, lease_token="a"),
+            None,
+            AsyncContext(JobInfo("1", "t", "q", 1), {}, run),
+            Handler.of("t", nothing),
+            0.0,
+        )
+        run.held["a"] = held
+        run._start(held)
+        run._cancel(held, "stop")
+        assert run.n_running == 1 and held.task is not None
+        await asyncio.gather(held.task, return_exceptions=True)
+        return run.n_running
+
+    assert asyncio.run(play()) == 0
 
 
 def test_a_job_that_was_taken_ahead_does_not_wait_long(

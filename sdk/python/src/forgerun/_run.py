@@ -30,7 +30,8 @@ from ._session import Session, from_json, new_key, segment, to_json
 from ._upload import AWAY_FIRST, AWAY_LONGEST, upload
 from .context import AsyncContext, JobInfo, received
 
-CONCURRENCY_MAX = 1000
+HELD_MAX = 1000
+"""Jobs that a worker holds: as many as one heartbeat may list."""
 ASK_WAIT = 20.0
 """Seconds for which the server is asked to hold a request for jobs. It allows 30; proxies cut idle requests after a minute."""
 ASK_GRACE = 0.3
@@ -47,7 +48,9 @@ AHEAD_MAX = 1.0
 """Seconds for which a job that was taken ahead waits for a handler before it goes back."""
 GATHER = 0.005
 """Seconds for which ends wait for a request for jobs that has just been sent, to go along with the next one."""
+NO_HANDLER = Handler.of("", lambda: None)
 NO_HANDLER_DELAY = 5.0
+"""Seconds before a job that no handler is for may come again."""
 
 log = logging.getLogger("forgerun.worker")
 
@@ -117,7 +120,7 @@ class Run:
         self.failures = 0
         self.fatal: errors.ForgeRunError | None = None
         self.unknown_types: set[str] = set()
-        self.pumping = self.gathering = False
+        self.pumping = self.gathering = self.tidying = False
         self.moved = asyncio.Event()
         """Set whenever something may have changed for a stop that waits."""
         self.threads = Threads(settings.concurrency, self.loop, self._ended)
@@ -134,7 +137,7 @@ class Run:
             await self.stop_asked.wait()
             log.info("worker %s stops; %d jobs run", self.id, self.n_running)
             await self._end_asking()
-            await self._until(self._is_idle, self.settings.drain, or_hurry=True)
+            await self._until(lambda: self._is_idle() or self.hurrying, self.settings.drain)
             await self._cancel_all()
         except asyncio.CancelledError:
             self.stop()
@@ -177,20 +180,22 @@ class Run:
         for held in list(self.held.values()):
             # A thread cannot be stopped; its job goes back all the same.
             self._hand_back(held)
-        await self._until(lambda: not self.ends and not self.n_reporting, min(self.settings.grace, 5.0))
+        await self._until(
+            lambda: not (self.ends or self.n_reporting) or bool(self.fatal), min(self.settings.grace, 5.0)
+        )
         for end in self.ends:
             log.error("the end of job %s could not be reported", end.held.job.id)
 
     def _is_idle(self) -> bool:
-        return not self.n_running and not self.held and not self.ends and not self.n_reporting
+        """Whether all handlers have ended, and all ends are reported, unless the server refuses this worker."""
+        return not self.n_running and (self.fatal is not None or not (self.held or self.ends or self.n_reporting))
 
-    async def _until(self, condition: Callable[[], bool], timeout: float | None = None, or_hurry: bool = False) -> None:
-        deadline = None if timeout is None else self.loop.time() + timeout
-        while not (condition() or self.fatal is not None or (or_hurry and self.hurrying)):
+    async def _until(self, condition: Callable[[], bool], timeout: float) -> None:
+        deadline = self.loop.time() + timeout
+        while not condition():
             self.moved.clear()
-            left = None if deadline is None else deadline - self.loop.time()
             try:
-                await asyncio.wait_for(self.moved.wait(), left)
+                await asyncio.wait_for(self.moved.wait(), deadline - self.loop.time())
             except asyncio.TimeoutError:
                 return
 
@@ -209,15 +214,16 @@ class Run:
         elif self.n_running < self.settings.concurrency:
             self._start(held)
         else:
-            if not self.waiting:
-                self.loop.call_later(AHEAD_MAX, self._give_up_waiting)
             self.waiting.append(held)
+            if not self.tidying:
+                self.tidying = True
+                self.loop.call_later(AHEAD_MAX, self._give_up_waiting)
 
     def _no_handler(self, job: JobInfo) -> None:
         if job.type not in self.unknown_types and len(self.unknown_types) < 1000:
             self.unknown_types.add(job.type)
             log.warning("no handler for jobs of type %s; they go back to their queue", job.type)
-        held = Held(job, None, AsyncContext(job, {}, self), Handler.of("", lambda: None), 0.0)
+        held = Held(job, None, AsyncContext(job, {}, self), NO_HANDLER, 0.0)
         self._hand_back(held, NO_HANDLER_DELAY)
 
     def _start(self, held: Held) -> None:
@@ -288,7 +294,8 @@ class Run:
             held.reason = reason
             held.context._cancelled.set()
             if held.task is not None:
-                held.task.cancel()
+                # Behind its first step: a task that is cancelled before that never says that it ended.
+                self.loop.call_soon(held.task.cancel)
 
     def _lose(self, held: Held) -> None:
         """The job was cancelled, or belongs to another worker: nothing that its handler does counts any more."""
@@ -306,19 +313,22 @@ class Run:
             # Another worker may be free. Nothing is taken ahead until jobs are seen to be short again.
             self.mean = None
             self._hand_back(self.waiting.popleft())
+        self.tidying = bool(self.waiting)
         if self.waiting:
-            self.loop.call_at(self.loop.time() + self.waiting[0].arrived - oldest, self._give_up_waiting)
+            self.loop.call_later(self.waiting[0].arrived - oldest, self._give_up_waiting)
 
     def _room(self) -> int:
         """For how many jobs there is room."""
         concurrency = self.settings.concurrency
-        n_held = self.n_running + len(self.waiting)
+        # Threads may run whose jobs are not ours any more; jobs may be ours whose results are being uploaded.
+        n_held = max(self.n_running + len(self.waiting), len(self.held))
         if self.stopping or self.directive != "running" or len(self.ends) + self.n_reporting > 4 * concurrency:
             return 0
         if self.mean is None or self.mean >= AHEAD:
             return max(0, concurrency - n_held)
-        limit = concurrency + int(concurrency * min(AHEAD_FACTOR, AHEAD / max(self.mean, 1e-6)))
-        n_free = min(limit - n_held, CONCURRENCY_MAX)
+        ahead = int(concurrency * min(AHEAD_FACTOR, AHEAD / max(self.mean, 1e-6)))
+        limit = min(concurrency + ahead, HELD_MAX)
+        n_free = limit - n_held
         # What is taken ahead is taken in few requests.
         return n_free if 4 * n_free >= limit else 0
 
@@ -428,7 +438,7 @@ class Run:
     def _away(self, error: errors.ForgeRunError) -> None:
         if not error.retryable and not isinstance(error, errors.ProtocolError):
             log.error("the server refuses this worker: %s", error)
-            self.fatal = error
+            self.fatal, self.hurrying = error, True
             self.stop()
             return
         if self.not_before <= self.loop.time():

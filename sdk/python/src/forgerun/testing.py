@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from . import errors
 from ._submission import NewJob
@@ -204,6 +204,7 @@ class DevServer:
         self._env = env or {}
         self._timeout = timeout
         self._process: subprocess.Popen[str] | None = None
+        self._readers: list[threading.Thread] = []
         self.url = ""
 
     def __enter__(self) -> DevServer:
@@ -222,9 +223,7 @@ class DevServer:
         self._process = process
         assert process.stdout is not None and process.stderr is not None
         said: deque[str] = deque(maxlen=20)
-        # What it prints must not fill the pipes.
-        reading = threading.Thread(target=said.extend, args=(process.stderr,), daemon=True)
-        reading.start()
+        self._read(process.stderr, said)
         timer = threading.Timer(self._timeout, process.kill)
         timer.start()
         try:
@@ -233,20 +232,28 @@ class DevServer:
             timer.cancel()
         if " listening on " not in line:
             self.stop()
-            reading.join(5)
             raise RuntimeError(f"the server did not start: {' '.join(command)}\n{''.join(said)}")
         self.url = line.split(" listening on ")[1].strip()
-        threading.Thread(target=deque(maxlen=0).extend, args=(process.stdout,), daemon=True).start()
+        self._read(process.stdout, deque(maxlen=0))
+
+    def _read(self, pipe: IO[str], lines: deque[str]) -> None:
+        """Reads what the server prints, which must not fill the pipe."""
+
+        def read() -> None:
+            with pipe:
+                lines.extend(pipe)
+
+        self._readers.append(threading.Thread(target=read, daemon=True))
+        self._readers[-1].start()
 
     def stop(self) -> None:
-        process, self._process = self._process, None
-        if process is not None:
-            process.terminate()
+        if self._process is not None:
+            self._process.terminate()
             try:
-                process.wait(10)
+                self._process.wait(10)
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+                pass
+        self.kill()
 
     def kill(self) -> None:
         """Ends it like a crash."""
@@ -254,6 +261,10 @@ class DevServer:
         if process is not None:
             process.kill()
             process.wait()
+            while self._readers:
+                self._readers.pop().join(5)
+            if process.stdout is not None:
+                process.stdout.close()
 
 
 def find_binary() -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from ._handler import Handler, Output
-from ._run import CONCURRENCY_MAX, Run, Settings, Stopped
+from ._run import HELD_MAX, Run, Settings, Stopped
 from .client import AsyncClient
 
 __all__ = ["Output", "Stopped", "Worker"]
@@ -37,8 +37,8 @@ class Worker:
         """
         if isinstance(queues, str) or not queues:
             raise ValueError("queues is a list with the name of at least one queue")
-        if not 1 <= concurrency <= CONCURRENCY_MAX:
-            raise ValueError(f"concurrency is 1 to {CONCURRENCY_MAX}, not {concurrency}")
+        if not 1 <= concurrency <= HELD_MAX:
+            raise ValueError(f"concurrency is 1 to {HELD_MAX}, not {concurrency}")
         if lease < 1:
             raise ValueError("a lease lasts at least a second")
         self.url, self.key = url, key
