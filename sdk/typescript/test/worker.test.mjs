@@ -44,6 +44,33 @@ test("no more jobs run at once than were asked for, and as many", async () => {
   assert.equal(most, 3);
 });
 
+test("jobs are taken ahead while they are short, and go back when they have to wait after all", async () => {
+  const go = deferred();
+  const began = [];
+  const handlers = {
+    short: () => "short",
+    long: async (ctx) => {
+      began.push(ctx.job.id);
+      await go.promise;
+    },
+  };
+  await withWorker(client, handlers, { concurrency: 2 }, async ({ queue }) => {
+    const short = await client.submitMany(Array.from({ length: 20 }, () => ({ type: "short", queue })));
+    await Promise.all(short.map((job) => job.result()));
+    const long = await client.submitMany(Array.from({ length: 4 }, () => ({ type: "long", queue })));
+    const goesBack = async (job) => {
+      let queued = 0;
+      for await (const { name } of job.events()) if (name === "job-queued" && ++queued === 2) return;
+    };
+    // Two run, two were taken ahead and go back, uncounted; another worker could take them then.
+    await Promise.all(long.slice(2).map(goesBack));
+    assert.equal(began.length, 2);
+    go.resolve();
+    await Promise.all(long.map((job) => job.result()));
+    for (const job of long) assert.equal((await job.status()).attempt, 1);
+  });
+});
+
 test("what a handler throws is a failure with type, message and trace", async () => {
   class PaperError extends Error {}
   const handlers = {

@@ -22,7 +22,8 @@ export class Held {
     if (this.cause) return;
     this.cause = cause;
     const message = cause === "server" ? "the job is not this worker's any more" : "the worker stops";
-    this.timer = setTimeout(() => this.abandon?.(new Error("the handler did not stop when it was cancelled")), graceMs);
+    const { abandon } = this;
+    if (abandon) this.timer = setTimeout(() => abandon(new Error("the handler did not stop when it was cancelled")), graceMs);
     this.controller.abort(new DOMException(message, "AbortError"));
   }
 

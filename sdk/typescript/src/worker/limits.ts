@@ -18,6 +18,12 @@ export const CONCURRENCY_MAX = 1_000;
 /** How long the server is asked to hold a request for jobs. It allows 30 s; proxies cut idle requests after a minute. */
 export const HOLD_MS = 20_000;
 
+/** Jobs that take less are taken ahead of a free slot. To ask for a job and report it takes a few milliseconds. */
+export const SHORT_JOB_MS = 50;
+
+/** How long a job that was taken ahead waits for a slot before it goes back. */
+export const AHEAD_WAIT_MS = 1_000;
+
 /** Ends in one request. The server takes 1,000. */
 export const ENDS_MAX = 500;
 

@@ -14,10 +14,11 @@ import { failure, heldText, requeue, success, takeEnds, type End, type ExchangeA
 import { failureOf, Fatal, RetryLater } from "./failure.js";
 import { Held } from "./held.js";
 import {
-  AWAY_FIRST_MS, AWAY_LONGEST_MS, FETCH_GRACE_MS, HOLD_MS, INLINE_CHARS_MAX, NO_HANDLER_DELAY_MS, QUIET_BEAT_MS,
-  RETRY_AFTER_MAX_MS, UPLOADS_MAX,
+  AHEAD_WAIT_MS, AWAY_FIRST_MS, AWAY_LONGEST_MS, FETCH_GRACE_MS, HOLD_MS, INLINE_CHARS_MAX, NO_HANDLER_DELAY_MS,
+  QUIET_BEAT_MS, RETRY_AFTER_MAX_MS, UPLOADS_MAX,
 } from "./limits.js";
 import { Output } from "./output.js";
+import { Room } from "./room.js";
 
 /** Does the work of a job: what it returns is the result, what it throws is the failure. */
 export type Handler<I = any, O = unknown> = (context: JobContext, input: I) => O | Promise<O>;
@@ -53,7 +54,12 @@ interface Channel {
 }
 
 export class Loop {
+  /** Jobs whose handlers run, by their ids. */
   private readonly held = new Map<string, Held>();
+  /** Jobs that were taken ahead and wait for a slot, in order. */
+  private readonly ahead: { held: Held; handler: Handler; takenAt: number }[] = [];
+  private aheadWatched = false;
+  private readonly room: Room;
   private readonly ends: End[] = [];
   private readonly asking: Channel = { busy: false, failures: 0 };
   private readonly reporting: Channel = { busy: false, failures: 0 };
@@ -77,6 +83,7 @@ export class Loop {
 
   constructor(private readonly terms: LoopTerms) {
     this.clock = terms.transport.clock;
+    this.room = new Room(terms.concurrency);
     const facts = {
       worker_id: terms.id,
       queues: terms.queues,
@@ -108,6 +115,7 @@ export class Loop {
     const { drainMs, graceMs, log } = this.terms;
     log("info", `stopping: ${this.held.size} jobs under way`);
     this.stopAbort.abort();
+    this.returnAhead(Number.POSITIVE_INFINITY);
     this.after(FETCH_GRACE_MS, () => this.askAbort.abort());
     this.after(drainMs, () => this.hurry());
     // A server that is away must not hold up the end for ever. Its jobs come back when their leases end.
@@ -116,7 +124,7 @@ export class Loop {
       this.endAbort.abort();
       this.ends.length = 0;
       this.held.clear();
-      this.schedule();
+      this.finish?.();
     });
     this.beat();
   }
@@ -151,22 +159,21 @@ export class Loop {
 
   /** Sends what there is to send. */
   private pump(): void {
-    if (!this.asking.busy && this.room() > 0) void this.ask();
+    if (!this.asking.busy && this.wanted() > 0) void this.ask();
     if (!this.reporting.busy && (this.ends.length > 0 || this.beatDue)) void this.report();
     if (this.stopping && !this.asking.busy && !this.reporting.busy && this.held.size + this.ends.length === 0) this.finish?.();
   }
 
   /** How many jobs to ask for. */
-  private room(): number {
-    const { concurrency } = this.terms;
+  private wanted(): number {
     // Ends that the server did not hear yet are bounded, too.
-    if (this.stopping || this.quiet || this.ends.length > 2 * concurrency) return 0;
-    return concurrency - this.held.size;
+    if (this.stopping || this.quiet || this.ends.length > 4 * this.terms.concurrency) return 0;
+    return this.room.free(this.held.size + this.ahead.length);
   }
 
   private async ask(): Promise<void> {
     if (!this.stopping) this.askAbort = new AbortController();
-    const answer = await this.exchange(this.asking, this.room(), false, this.askAbort.signal);
+    const answer = await this.exchange(this.asking, this.wanted(), false, this.askAbort.signal);
     for (const job of answer?.jobs ?? []) this.begin(job);
     this.asking.busy = false;
     this.schedule();
@@ -190,7 +197,7 @@ export class Loop {
   ): Promise<ExchangeAnswer | undefined> {
     channel.busy = true;
     const ends = takeEnds(this.ends);
-    const extended = beats ? [...this.held.values()] : [];
+    const extended = beats ? [...this.held.values(), ...this.ahead.map(({ held }) => held)] : [];
     // What became of ends is to be known at once, so a request that carries some is not held.
     const waitMs = count > 0 && ends.length === 0 ? HOLD_MS : 0;
     const parts = [this.head, `"count":${count}`];
@@ -288,11 +295,40 @@ export class Loop {
       this.noteUnknown(job.type);
       return this.push(requeue(job, NO_HANDLER_DELAY_MS));
     }
-    // Taken again after its lease had ended: what still runs here is the earlier attempt.
-    this.held.get(job.id)?.abort("server", this.terms.graceMs);
     const held = new Held(job);
-    this.held.set(job.id, held);
-    void this.work(held, handler);
+    if (this.held.size < this.terms.concurrency) return void this.work(held, handler);
+    this.ahead.push({ held, handler, takenAt: this.clock.now() });
+    this.watchAhead();
+  }
+
+  /** Begins jobs that were taken ahead, as far as there are slots. */
+  private beginAhead(): void {
+    while (this.held.size < this.terms.concurrency) {
+      const next = this.ahead.shift();
+      if (!next) return;
+      // It may have been cancelled while it waited.
+      if (!next.held.cause) void this.work(next.held, next.handler);
+    }
+  }
+
+  /** Hands back jobs that wait too long for a slot. */
+  private watchAhead(): void {
+    const oldest = this.ahead[0];
+    if (!oldest || this.aheadWatched) return;
+    this.aheadWatched = true;
+    this.after(oldest.takenAt + AHEAD_WAIT_MS - this.clock.now(), () => {
+      this.aheadWatched = false;
+      if (this.returnAhead(this.clock.now() - AHEAD_WAIT_MS)) this.room.waitedInVain();
+      this.watchAhead();
+    });
+  }
+
+  /** Hands back jobs that were taken ahead until `time`: whether there were any. */
+  private returnAhead(time: number): boolean {
+    const first = this.ahead.findIndex(({ takenAt }) => takenAt > time);
+    const stale = this.ahead.splice(0, first < 0 ? this.ahead.length : first).filter(({ held }) => !held.cause);
+    for (const { held } of stale) this.push(requeue(held.job));
+    return stale.length > 0;
   }
 
   private noteUnknown(type: string): void {
@@ -304,6 +340,10 @@ export class Loop {
   /** Does one job, from beginning to end. Never rejects. */
   private async work(held: Held, handler: Handler): Promise<void> {
     const { job } = held;
+    // Taken again after its lease had ended: what still runs here is the earlier attempt.
+    this.held.get(job.id)?.abort("server", this.terms.graceMs);
+    this.held.set(job.id, held);
+    const beganAt = this.clock.now();
     const lose = () => held.abort("server", this.terms.graceMs);
     let end: End | undefined;
     try {
@@ -313,7 +353,9 @@ export class Loop {
     } catch (thrown) {
       end = this.failedBy(held, thrown);
     }
+    this.room.worked(this.clock.now() - beganAt);
     if (this.held.get(job.id) === held) this.held.delete(job.id);
+    this.beginAhead();
     if (held.cause === "server") {
       this.terms.log("info", `job ${job.id} was cancelled, or is not this worker's any more`);
       this.schedule();
