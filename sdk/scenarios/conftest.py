@@ -35,6 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--binary", default=binary, help="the server; %(default)s")
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Projects and pages are about the SDKs; the crate has its own examples."""
+    is_about_sdks = collection_path.name in ("test_init.py", "test_docs.py")
+    return True if is_about_sdks and config.getoption("--language") == ["rust"] else None
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "setting" in metafunc.fixturenames:
         languages = metafunc.config.getoption("--language") or LANGUAGES

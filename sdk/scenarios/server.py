@@ -46,7 +46,8 @@ class Server:
         log = (self.folder / "log").open("a")
         self.process = subprocess.Popen(
             self.command,
-            env={**os.environ, **SETTINGS},
+            # A variable of this kind that is no setting would stop its start.
+            env={name: value for name, value in os.environ.items() if not name.startswith("FORGERUN_")} | SETTINGS,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -108,10 +108,12 @@ impl<'a> ItemArgument<'a> {
 }
 
 /// Whether the arguments that OJS shows are a list around a payload that was none (`true`), or the list that was the payload (`false`).
-/// `None` where there is no payload: in a job of OJS, a batch, and a job that was given nothing.
+/// `None` where there is no payload: in a job of OJS, a step of a workflow, a batch, and a job that was given nothing.
 pub fn args_wrapped(head: &Head, input: &Input) -> Option<bool> {
     let has_payload = head.dialect != Dialect::Ojs && head.items.is_none() && !input.payload.is_empty();
-    has_payload.then(|| !raw(&input.payload, "[]").get().starts_with('['))
+    let wrapped = !raw(&input.payload, "[]").get().starts_with('[');
+    // Steps are given arguments on every dialect, as OJS has them.
+    (has_payload && (wrapped || head.workflow.is_none())).then_some(wrapped)
 }
 
 impl Serialize for JobView<'_> {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use forgerun_cli::conformance::ConformanceFlags;
+use forgerun_cli::init::InitFlags;
 use forgerun_cli::people::People;
 use forgerun_cli::traffic::TrafficFlags;
 use forgerun_cli::worker::Worker;
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     /// Do the work of jobs with a program or a URL of yours
     #[command(subcommand)]
     Worker(Worker),
+    /// Begin a project in Python, TypeScript or Go: a worker, a submission, a test and a Dockerfile
+    Init(InitFlags),
     /// Judge a server, this one or anybody's, by published documents, and say how to mend what is wrong
     Conformance(ConformanceFlags),
     /// Make a server busy with clients that behave as clients do, and check every answer

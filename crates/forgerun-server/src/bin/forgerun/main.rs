@@ -9,7 +9,7 @@ use std::io::{self, Write};
 
 use clap::Parser;
 use forgerun_cli::terminal::{printed, say};
-use forgerun_cli::{Exit, conformance, people, terminal, traffic, worker};
+use forgerun_cli::{Exit, conformance, init, people, terminal, traffic, worker};
 
 use cli::{Cli, Command};
 
@@ -33,6 +33,7 @@ fn main() -> Exit {
         Command::Webhook(command) => webhook::webhook(&command),
         Command::People(command) => people::run(&command),
         Command::Worker(command) => worker::run(&command, webhook::sign_with),
+        Command::Init(flags) => init::init(&flags),
         Command::Conformance(flags) => conformance::conformance(&flags),
         Command::Traffic(flags) => traffic::traffic(&flags),
         Command::Bench(bench) => commands::bench(&bench),

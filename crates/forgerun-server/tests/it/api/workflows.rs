@@ -216,6 +216,7 @@ async fn a_failed_workflow_is_undone_in_reverse_and_a_retry_begins_anew() {
     assert!(half["progress"].as_u64().unwrap() < 100, "{half}");
     let first = work(&client, "undo.b", true).await;
     assert_eq!(first["parent_steps"], json!(["b"]));
+    assert_eq!(first.get("args_wrapped"), None, "a step is given arguments, and no payload");
     assert_eq!(first["parent_results"], json!([{"made_by": "b"}]));
     assert_eq!(first["workflow_id"], begun["workflow_id"]);
     work(&client, "undo.a", false).await;
