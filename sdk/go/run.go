@@ -126,25 +126,21 @@ func (r *run) loop(done <-chan struct{}, signals <-chan os.Signal) error {
 		case <-timer.C:
 		case <-done:
 			done = nil
-			r.stop(nil)
+			r.stop()
 		case <-signals:
-			r.mu.Lock()
-			stop.hurried = r.stopping
-			r.mu.Unlock()
-			r.stop(nil)
+			stop.hurried = r.stop()
 		}
 	}
 }
 
-// stop begins the stop of the worker, with the refusal of the server if that is why.
-func (r *run) stop(refused error) {
+// stop begins the stop of the worker, and reports whether it had begun already.
+func (r *run) stop() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	defer r.signal()
+	begun := r.stopping
 	r.stopping = true
-	if r.refused == nil {
-		r.refused = refused
-	}
-	r.signal()
+	return begun
 }
 
 // stopping is how far a stop has come.
@@ -157,8 +153,8 @@ type stopping struct {
 
 func (r *run) beginStop(stop *stopping, now time.Time) {
 	stop.at = now
-	if len(r.held) > 0 {
-		r.log.Info("the worker stops and waits for its jobs", "worker", r.id, "jobs", len(r.held))
+	if r.running > 0 {
+		r.log.Info("the worker stops and waits for its jobs", "worker", r.id, "jobs", r.running)
 	}
 	for _, held := range r.waiting {
 		r.end(requeueEnd(held, 0))
@@ -192,7 +188,7 @@ func (r *run) advanceStop(stop *stopping, now time.Time) bool {
 		}
 	}
 	switch {
-	case len(r.held) == 0 && len(r.asked) == 0:
+	case len(r.held) == 0 && len(r.asked) == 0, r.refused != nil && r.running == 0:
 		return true
 	case !stop.cancelled:
 		stop.next = drained
@@ -401,8 +397,12 @@ func (r *run) begin(held *heldJob) {
 func (r *run) work(held *heldJob) {
 	returned := false
 	defer func() {
-		if !returned { // runtime.Goexit, as testing.T.FailNow calls it
-			f := newFailure(&panicError{"it called runtime.Goexit", stack()})
+		if !returned {
+			value := recover() // of a result that panics when it is written
+			if value == nil {
+				value = "it called runtime.Goexit" // as testing.T.FailNow does
+			}
+			f := newFailure(&panicError{value, stack()})
 			if next := r.worked(held, failureEnd(held, f), true, 0); next != nil {
 				go r.work(next)
 			}
@@ -457,7 +457,7 @@ func (r *run) worked(held *heldJob, end end, report bool, took time.Duration) *h
 		return next
 	}
 	r.running--
-	if len(r.ends) == 1 || r.running == 0 || len(r.ends) >= r.concurrency {
+	if !report || len(r.ends) == 1 || r.running == 0 || len(r.ends) >= r.concurrency {
 		r.signal()
 	}
 	return nil
@@ -521,10 +521,8 @@ func (r *run) failed(err error, ends []end) {
 	case api == nil || api.Retryable || api.Class == ClassUnknown:
 	case api.Class == ClassAuth || len(ends) == 0:
 		r.log.Error("the server refuses the worker", "worker", r.id, "error", err)
-		r.stopping = true
-		if r.refused == nil {
-			r.refused = err
-		}
+		r.stopping, r.refused = true, err
+		r.resumeAt = time.Now().Add(awayLongest)
 		return
 	case len(ends) == 1:
 		r.ends = r.ends[1:]

@@ -26,6 +26,7 @@ type scripted struct {
 	beat      func(state string, jobs []string) string
 	ended     chan sentEnd // ends that were settled with 200
 	stopped   chan struct{}
+	ran       chan error
 	directive string // of the first answer
 	uploads   []string
 	upload    func(n int) (status int)
@@ -87,7 +88,7 @@ func (s *scripted) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, io.ErrUnexpectedEOF
 		case status != 200:
 			s.mu.Unlock()
-			return answer(status, nil, `{"code":"INVALID_PAYLOAD","message":"no"}`), nil
+			return answer(status, nil, ""), nil
 		case own != nil:
 			results = own
 		}
@@ -133,12 +134,27 @@ func (s *scripted) begin(t *testing.T, do HandlerFunc, options ...WorkerOption) 
 	}, options...)...)
 	worker.Handle("t", do)
 	ctx, cancel := context.WithCancel(context.Background())
-	ran := make(chan error, 1)
-	go func() { ran <- worker.Run(ctx) }()
+	s.ran = make(chan error, 1)
+	go func() {
+		s.ran <- worker.Run(ctx)
+		close(s.ran)
+	}()
 	return func() error {
 		cancel()
 		close(s.stopped)
-		return <-ran
+		return <-s.ran
+	}
+}
+
+// wait returns what Run returned without having been asked to stop.
+func (s *scripted) wait(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-s.ran:
+		return err
+	case <-time.After(20 * time.Second):
+		t.Fatal("the worker did not end")
+		return nil
 	}
 }
 
@@ -246,6 +262,21 @@ func TestARefusedEndIsJudgedForItself(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+func TestAWorkerWhoseKeyIsRevokedEndsWithTheReason(t *testing.T) {
+	release := make(chan struct{})
+	server := &scripted{jobs: []string{"a"}, settle: func(int, []sentEnd) (int, []string) { return 401, nil }}
+	stop := server.begin(t, func(context.Context, *Job) (any, error) {
+		<-release
+		return 1, nil
+	})
+	close(release)
+	var auth *AuthError
+	if err := server.wait(t); !errors.As(err, &auth) || server.requests != 1 {
+		t.Fatal(err, server.requests)
+	}
+	stop()
 }
 
 func TestAnOperatorEndsAWorker(t *testing.T) {

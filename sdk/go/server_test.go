@@ -168,7 +168,8 @@ func TestAFailureHasItsReason(t *testing.T) {
 		},
 		"shape": forgerun.Typed(func(_ context.Context, n int) (int, error) { return n, nil }),
 		"wrong": func(context.Context, *forgerun.Job) (any, error) { return func() {}, nil },
-	})
+		"mine":  func(context.Context, *forgerun.Job) (any, error) { return mine{}, nil },
+	}, forgerun.Concurrency(1))
 	failure := func(job *forgerun.Handle) *forgerun.JobFailed {
 		t.Helper()
 		_, err := forgerun.Result[any](within(t, time.Minute), job)
@@ -197,6 +198,9 @@ func TestAFailureHasItsReason(t *testing.T) {
 	if failed = failure(submit(t, client, "exit", nil, forgerun.MaxRetries(0))); !strings.Contains(failed.Message, "Goexit") {
 		t.Error(failed.Message)
 	}
+	if failed = failure(submit(t, client, "mine", nil, forgerun.MaxRetries(0))); !strings.Contains(failed.Message, "out of paper") {
+		t.Error(failed.Message)
+	}
 	equal(t, result[int](t, submit(t, client, "later", nil)), 2)
 	for _, jobType := range []string{"shape", "wrong"} {
 		if failed = failure(submit(t, client, jobType, "text")); failed.Retryable {
@@ -204,6 +208,11 @@ func TestAFailureHasItsReason(t *testing.T) {
 		}
 	}
 }
+
+// mine is a result that panics when it is written.
+type mine struct{}
+
+func (mine) MarshalJSON() ([]byte, error) { panic("out of paper") }
 
 func TestAFailedJobCanBeRetried(t *testing.T) {
 	client := start(t)
