@@ -1,4 +1,4 @@
-//! `Prefer` (RFC 7240): `wait=N` and `respond-async`. A preference that is not understood is ignored, as the RFC asks.
+//! `Prefer` (RFC 7240): `wait=N`, `respond-async` and `return=minimal`. A preference that is not understood is ignored, as the RFC asks.
 
 use std::time::Duration;
 
@@ -18,6 +18,8 @@ pub struct Prefer {
     pub wait: Option<Duration>,
     /// Answer at once; what this server does anyway.
     pub respond_async: bool,
+    /// Leave the object out of the answer, where a route can.
+    pub return_minimal: bool,
 }
 
 impl Prefer {
@@ -35,6 +37,7 @@ impl Prefer {
                     prefer.wait = seconds(value).map(|seconds| Duration::from_secs(seconds).min(wait_max));
                 }
                 "respond-async" => prefer.respond_async = true,
+                "return" => prefer.return_minimal |= value.eq_ignore_ascii_case("minimal"),
                 _ => {}
             }
         }
@@ -78,11 +81,14 @@ mod tests {
             ("wait=-1", None, false, None),
             ("wait=soon", None, false, None),
             ("return=minimal", None, false, None),
+            ("return=representation", None, false, None),
             ("", None, false, None),
         ] {
             let headers = HeaderMap::from_iter([(PREFER, HeaderValue::from_static(header))]);
             let prefer = Prefer::of(&headers, Duration::from_secs(30));
-            assert_eq!(prefer, Prefer { wait: wait_s.map(Duration::from_secs), respond_async }, "{header}");
+            let wait = wait_s.map(Duration::from_secs);
+            assert_eq!((prefer.wait, prefer.respond_async), (wait, respond_async), "{header}");
+            assert_eq!(prefer.return_minimal, header == "return=minimal", "{header}");
             assert_eq!(prefer.applied(), applied.map(HeaderValue::from_static), "{header}");
         }
     }
