@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 /// Total weight of the commands in one transaction: a thousand ordinary ones. Beyond that the
-/// throughput no longer rises (docs/benchmarks.md), but the latency does. A heavier command gets a
+/// throughput no longer rises (bench/notes/laboratory.md), but the latency does. A heavier command gets a
 /// transaction of its own.
 pub const BATCH_WEIGHT_MAX: usize = 1024;
 

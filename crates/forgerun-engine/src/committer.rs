@@ -135,10 +135,10 @@ pub(crate) fn committer(
     (CommandQueue { queue }, run(context, requests, options.batch_max, stop))
 }
 
-/// Commands that must wait, per batch under way, before another lane is used. A batch costs the
-/// store much the same whatever its size, so few large ones have more throughput than many small
-/// ones.
-const PER_LANE_IN_USE: usize = 32;
+/// Weight of the waiting commands, per batch under way, before another lane is used. A batch costs
+/// the store much the same whatever its size, so few large ones have more throughput than many
+/// small ones.
+const WEIGHT_PER_LANE_IN_USE: usize = 32;
 
 /// Commands wait for others to share a batch no longer than this, nor longer than a running commit:
 /// one that is stuck delays no other.
@@ -189,8 +189,8 @@ async fn gather(
     }
     let mut patience = None;
     loop {
-        let n_worthwhile = (commits.len() * PER_LANE_IN_USE).clamp(1, batch_max);
-        if waiting.len() >= n_worthwhile {
+        let weight_worthwhile = (commits.len() * WEIGHT_PER_LANE_IN_USE).clamp(1, batch_max);
+        if weigh_at_least(waiting, weight_worthwhile) {
             return;
         }
         if !waiting.is_empty() && patience.is_none() {
@@ -212,6 +212,16 @@ async fn gather(
             () = stop.cancelled(), if !requests.is_closed() => requests.close(),
         }
     }
+}
+
+/// Whether these commands weigh at least `weight_min` together. One that brings many jobs is worth a
+/// lane of its own; a claim counts once whatever it asks for, because it may find nothing.
+fn weigh_at_least(waiting: &[QueuedCommand], weight_min: usize) -> bool {
+    let mut weight = 0;
+    waiting.iter().any(|request| {
+        weight += if matches!(request.command, Command::Claim(_)) { 1 } else { request.command.weight() };
+        weight >= weight_min
+    })
 }
 
 /// The first commands that fit into one transaction, at least one.

@@ -2,10 +2,21 @@
 
 use forgerun_core::time::Time;
 use forgerun_problem::Timestamp;
+use serde::{Serialize, Serializer};
 
 /// With milliseconds. A moment outside the years that can be written is shown as the last one that can.
 pub fn millis(time: Time) -> String {
     timestamp(time).to_string()
+}
+
+/// A moment with milliseconds in an answer, of which no text is made first.
+#[derive(Clone, Copy, Debug)]
+pub struct Millis(pub Time);
+
+impl Serialize for Millis {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&timestamp(self.0))
+    }
 }
 
 /// With microseconds.
@@ -35,6 +46,7 @@ mod tests {
     fn a_moment_is_written_in_utc_with_its_precision() {
         let time = Time::from_micros(1_700_000_000_123_456);
         assert_eq!(millis(time), "2023-11-14T22:13:20.123Z");
+        assert_eq!(serde_json::to_value(Millis(time)).unwrap(), millis(time));
         assert_eq!(micros(time), "2023-11-14T22:13:20.123456Z");
         assert_eq!(millis(Time::MAX), "9999-12-31T23:59:59Z");
     }

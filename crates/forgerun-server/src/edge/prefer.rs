@@ -1,5 +1,5 @@
-//! `Prefer` (RFC 7240): `wait=N` and `respond-async`. Unknown preferences are ignored, as the RFC
-//! requires.
+//! `Prefer` (RFC 7240): `wait=N`, `respond-async` and `return=minimal`. Unknown preferences are
+//! ignored, as the RFC requires.
 
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ pub struct Prefer {
     pub wait: Option<Duration>,
     /// Answer at once, which is the default.
     pub respond_async: bool,
+    /// Leave the object out of the answer, where a route can.
+    pub return_minimal: bool,
 }
 
 impl Prefer {
@@ -36,6 +38,7 @@ impl Prefer {
                     prefer.wait = seconds(value).map(|seconds| Duration::from_secs(seconds).min(wait_max));
                 }
                 "respond-async" => prefer.respond_async = true,
+                "return" => prefer.return_minimal |= value.eq_ignore_ascii_case("minimal"),
                 _ => {}
             }
         }
@@ -79,11 +82,14 @@ mod tests {
             ("wait=-1", None, false, None),
             ("wait=soon", None, false, None),
             ("return=minimal", None, false, None),
+            ("return=representation", None, false, None),
             ("", None, false, None),
         ] {
             let headers = HeaderMap::from_iter([(PREFER, HeaderValue::from_static(header))]);
             let prefer = Prefer::of(&headers, Duration::from_secs(30));
-            assert_eq!(prefer, Prefer { wait: wait_s.map(Duration::from_secs), respond_async }, "{header}");
+            let wait = wait_s.map(Duration::from_secs);
+            assert_eq!((prefer.wait, prefer.respond_async), (wait, respond_async), "{header}");
+            assert_eq!(prefer.return_minimal, header == "return=minimal", "{header}");
             assert_eq!(prefer.applied(), applied.map(HeaderValue::from_static), "{header}");
         }
     }

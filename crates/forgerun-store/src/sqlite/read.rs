@@ -269,6 +269,8 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
 }
 
 fn inputs(db: &Connection, ids: &[JobId]) -> Result<Vec<(JobId, Input)>, Error> {
+    // One transaction: otherwise each row takes and gives back SQLite's locks.
+    let _reading = if ids.len() > 1 { Some(db.unchecked_transaction()?) } else { None };
     let mut statement = db.prepare_cached(INPUT)?;
     let mut inputs = Vec::with_capacity(ids.len());
     for id in ids {

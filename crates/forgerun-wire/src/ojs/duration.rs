@@ -1,6 +1,7 @@
 //! Spans and moments as OJS writes them: ISO 8601 durations, the short spellings of its examples, RFC 3339 moments, and
 //! moments counted from now (`+PT2S`).
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use forgerun_core::time::Time;
@@ -97,7 +98,7 @@ pub fn write(span: Duration) -> String {
         (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
     let mut text = String::from("P");
     if days > 0 {
-        text.push_str(&format!("{days}D"));
+        put(&mut text, days, 'D');
     }
     if hours == 0 && minutes == 0 && rest == 0 && micros == 0 && days > 0 {
         return text;
@@ -105,16 +106,20 @@ pub fn write(span: Duration) -> String {
     text.push('T');
     for (number, unit) in [(hours, 'H'), (minutes, 'M')] {
         if number > 0 {
-            text.push_str(&format!("{number}{unit}"));
+            put(&mut text, number, unit);
         }
     }
     if micros > 0 {
         let fraction = format!("{micros:06}");
         text.push_str(&format!("{rest}.{}S", fraction.trim_end_matches('0')));
     } else if rest > 0 || text.ends_with('T') {
-        text.push_str(&format!("{rest}S"));
+        put(&mut text, rest, 'S');
     }
     text
+}
+
+fn put(text: &mut String, number: u64, unit: char) {
+    write!(text, "{number}{unit}").expect("a text takes everything");
 }
 
 /// A moment that a client gave.

@@ -19,8 +19,9 @@ use serde_json::{Map, Value, json};
 use super::envelope::is_known;
 use super::kept::{Kept, ObjectWriter};
 use super::members::Members;
-use super::retry;
+use super::retry::RetryView;
 use super::state::StateWord;
+use crate::time::Millis;
 use crate::{readable, time, words};
 
 /// The version of OJS that this server speaks.
@@ -177,7 +178,7 @@ impl JobView<'_> {
         if let Some(definition) = head.definition {
             map.serialize_entry("work_kind", definition.work_kind.as_str())?;
         }
-        map.serialize_entry("retry", &retry::view(&head.retry, kept.retry))?;
+        map.serialize_entry("retry", &RetryView { policy: &head.retry, given: kept.retry })?;
         for (name, given) in
             [("unique", kept.unique), ("rate_limit", kept.rate_limit), ("schema", kept.schema)]
         {
@@ -196,7 +197,7 @@ impl JobView<'_> {
     fn times<M: SerializeMap>(&self, map: &mut M, kept: &Kept<'_>, word: StateWord) -> Result<(), M::Error> {
         let job = self.job;
         let mut say = |name: &str, at: Option<Time>| match at {
-            Some(at) => map.serialize_entry(name, &time::millis(at)),
+            Some(at) => map.serialize_entry(name, &Millis(at)),
             None => Ok(()),
         };
         say("created_at", Some(job.head.created_at))?;
@@ -250,7 +251,7 @@ impl JobView<'_> {
         }
         if let Some(lease) = &job.lease {
             map.serialize_entry("worker_id", lease.worker.as_str())?;
-            map.serialize_entry("lease_expires_at", &time::millis(lease.until))?;
+            map.serialize_entry("lease_expires_at", &Millis(lease.until))?;
         }
         if let Some(token) = self.lease_token {
             map.serialize_entry("lease_token", token)?;
@@ -343,7 +344,7 @@ fn say_moment<M: SerializeMap>(
     let read = |given: &RawValue| time::parse(&serde_json::from_str::<String>(given.get()).ok()?);
     match given.filter(|given| read(given) == Some(at)) {
         Some(given) => map.serialize_entry(name, given),
-        None => map.serialize_entry(name, &time::millis(at)),
+        None => map.serialize_entry(name, &Millis(at)),
     }
 }
 

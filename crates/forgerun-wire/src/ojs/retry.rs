@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::retry::{Exhaustion, Jitter, Mode, RetryPolicy, Strategy};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -189,29 +190,54 @@ const fn strategy_word(strategy: Strategy) -> &'static str {
     }
 }
 
-/// The policy in full: what the client gave, as it gave it, and the rest as it counts.
-pub fn view(policy: &RetryPolicy, given: Option<&RawValue>) -> Value {
-    let given = given.map(|given| readable::mended(given.get().as_bytes()));
-    let mut view: Map<String, Value> =
-        given.and_then(|given| serde_json::from_slice(&given).ok()).unwrap_or_default();
-    let mut say = |name: &str, value: Value| {
-        view.entry(name).or_insert(value);
-    };
-    say("max_attempts", policy.attempts_max.into());
-    say("initial_interval", duration::write(policy.initial).into());
-    say("backoff_coefficient", (f64::from(policy.coefficient_milli) / 1000.0).into());
-    say("max_interval", duration::write(policy.max).into());
-    say("jitter", (policy.jitter != Jitter::None).into());
-    say("non_retryable_errors", policy.non_retryable.clone().into());
-    let on_exhaustion = match policy.on_exhaustion {
-        Exhaustion::Discard => "discard",
-        Exhaustion::DeadLetter => "dead_letter",
-    };
-    say("on_exhaustion", on_exhaustion.into());
-    if policy.strategy != Strategy::Exponential {
-        say("backoff_strategy", strategy_word(policy.strategy).into());
+/// A policy as it is shown: what the client gave as it gave it, and the rest of the policy behind it.
+pub struct RetryView<'a> {
+    /// What counts.
+    pub policy: &'a RetryPolicy,
+    /// What the client gave.
+    pub given: Option<&'a RawValue>,
+}
+
+impl Serialize for RetryView<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let given = self.given.map(|given| readable::mended(given.get().as_bytes()));
+        let given: Map<String, Value> =
+            given.and_then(|given| serde_json::from_slice(&given).ok()).unwrap_or_default();
+        let mut map = to.serialize_map(None)?;
+        given.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
+        let policy = self.policy;
+        let mut rest = RestOfPolicy { map: &mut map, given: &given };
+        rest.say("max_attempts", &policy.attempts_max)?;
+        rest.say("initial_interval", &duration::write(policy.initial))?;
+        rest.say("backoff_coefficient", &(f64::from(policy.coefficient_milli) / 1000.0))?;
+        rest.say("max_interval", &duration::write(policy.max))?;
+        rest.say("jitter", &(policy.jitter != Jitter::None))?;
+        rest.say("non_retryable_errors", &policy.non_retryable)?;
+        let on_exhaustion = match policy.on_exhaustion {
+            Exhaustion::Discard => "discard",
+            Exhaustion::DeadLetter => "dead_letter",
+        };
+        rest.say("on_exhaustion", on_exhaustion)?;
+        if policy.strategy != Strategy::Exponential {
+            rest.say("backoff_strategy", strategy_word(policy.strategy))?;
+        }
+        map.end()
     }
-    Value::Object(view)
+}
+
+/// Writes what of a policy the client did not give.
+struct RestOfPolicy<'m, M> {
+    map: &'m mut M,
+    given: &'m Map<String, Value>,
+}
+
+impl<M: SerializeMap> RestOfPolicy<'_, M> {
+    fn say<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<(), M::Error> {
+        match self.given.contains_key(name) {
+            true => Ok(()),
+            false => self.map.serialize_entry(name, value),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -281,6 +307,10 @@ mod tests {
             assert_eq!(refused.kind, Kind::InvalidRetryPolicy, "{text}");
             assert!(refused.detail.contains(member), "{text}: {}", refused.detail);
         }
+    }
+
+    fn view(policy: &RetryPolicy, given: Option<&RawValue>) -> Value {
+        serde_json::to_value(RetryView { policy, given }).unwrap()
     }
 
     #[test]

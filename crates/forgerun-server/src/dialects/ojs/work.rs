@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::HeaderName;
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
@@ -21,9 +20,8 @@ use forgerun_wire::ojs::worker::{
     AckRequest, FetchRequest, HeldJobRef, Nack, NackRequest, item_ends, lease_token, read_ack, read_fetch,
     read_nack, read_progress,
 };
-use forgerun_wire::time;
+use forgerun_wire::time::Millis;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::jobs::{Shown, progress_view};
@@ -401,10 +399,23 @@ fn said(call: &Call<'_>, done: Result<(Job, bool), Error>) -> Result<Job, ApiErr
     Ok(job)
 }
 
+/// Where the job stands after what the worker said.
 #[derive(serde::Serialize)]
 struct SettledView<'a> {
-    #[serde(flatten)]
-    settled: Value,
+    acknowledged: bool,
+    id: &'a str,
+    job_id: &'a str,
+    state: &'static str,
+    attempt: u32,
+    max_attempts: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completed_at: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    discarded_at: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_attempt_at: Option<Millis>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_delay_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     job: Option<JobView<'a>>,
 }
@@ -412,44 +423,27 @@ struct SettledView<'a> {
 /// The answer about the job. The full job is omitted if the client prefers a short answer: it costs
 /// a query.
 async fn answer(call: &Call<'_>, job: Job) -> Result<Response, ApiError> {
-    let settled = settled(&job);
-    let shown = if is_minimal(call) { None } else { Some(Shown::read(call.app, Arc::new(job)).await?) };
-    Ok(reply::ok(&SettledView { settled, job: shown.as_ref().map(Shown::view) }))
-}
-
-/// Whether a short answer is preferred (RFC 7240).
-fn is_minimal(call: &Call<'_>) -> bool {
-    let mut lines = call.exchange.headers.get_all(HeaderName::from_static("prefer")).iter();
-    lines.any(|line| {
-        let text = line.to_str().unwrap_or_default();
-        text.split(',').any(|wish| wish.trim().eq_ignore_ascii_case("return=minimal"))
-    })
-}
-
-/// The state of the job after the report.
-fn settled(job: &Job) -> Value {
-    let word = StateWord::of(job);
-    let mut view = json!({
-        "acknowledged": true,
-        "id": job.id.to_string(),
-        "job_id": job.id.to_string(),
-        "state": word.as_str(),
-        "attempt": attempts(job),
-        "max_attempts": job.head.retry.attempts_max,
-    });
-    if let Some(at) = completed_at(job) {
-        view["completed_at"] = time::millis(at).into();
-        if word == StateWord::Discarded {
-            view["discarded_at"] = time::millis(at).into();
-        }
+    let (id, word) = (job.id.to_string(), StateWord::of(&job));
+    let completed_at = completed_at(&job).map(Millis);
+    let is_retryable = word == StateWord::Retryable;
+    let settled = SettledView {
+        acknowledged: true,
+        id: &id,
+        job_id: &id,
+        state: word.as_str(),
+        attempt: attempts(&job),
+        max_attempts: job.head.retry.attempts_max,
+        completed_at,
+        discarded_at: completed_at.filter(|_| word == StateWord::Discarded),
+        next_attempt_at: job.available_at.filter(|_| is_retryable).map(Millis),
+        retry_delay_ms: retry_delay_ms(&job).filter(|_| is_retryable),
+        job: None,
+    };
+    if call.exchange.prefer.return_minimal {
+        return Ok(reply::ok(&settled));
     }
-    if let Some(at) = job.available_at.filter(|_| word == StateWord::Retryable) {
-        view["next_attempt_at"] = time::millis(at).into();
-    }
-    if let Some(delay) = retry_delay_ms(job).filter(|_| word == StateWord::Retryable) {
-        view["retry_delay_ms"] = delay.into();
-    }
-    view
+    let shown = Shown::read(call.app, Arc::new(job)).await?;
+    Ok(reply::ok(&SettledView { job: Some(shown.view()), ..settled }))
 }
 
 async fn progress(call: Call<'_>) -> Result<Response, ApiError> {
