@@ -72,7 +72,7 @@ pub(super) const fn of_worker(
 }
 
 /// The name of a worker that gives none.
-const NOBODY: &str = "anonymous";
+const ANONYMOUS: &str = "anonymous";
 
 /// Claims jobs for a worker, with their inputs: as many as requested, or fewer if they exceed a
 /// bound of bytes.
@@ -264,7 +264,7 @@ async fn claim(
 
 pub(in crate::dialects) fn claim_of(owner: Owner, request: &FetchRequest, limit: usize) -> Claim {
     Claim {
-        worker: request.worker.clone().unwrap_or_else(|| Name::new(NOBODY).expect("a short name")),
+        worker: request.worker.clone().unwrap_or_else(|| Name::new(ANONYMOUS).expect("a short name")),
         worker_kind: WorkerKind::External(owner),
         queues: request.queues.clone(),
         limit,
