@@ -158,7 +158,7 @@ def test_failures_are_problems(post: Post, type: str, how: str, status: int, ret
     assert problem.get("retryAfter") == (3 if how == "later" else None)
 
 
-def test_an_address_that_anybody_may_call_is_refused() -> None:
+def test_an_unprotected_address_is_refused() -> None:
     from forgerun.contrib.fastapi import webhook_router
 
     with pytest.raises(ValueError, match="give secret or keys"):

@@ -192,7 +192,7 @@ def test_a_server_that_says_nothing_is_given_up(drive: Drive) -> None:
     assert unreachable.value.maybe_sent
 
 
-def test_nobody_there_is_unreachable_and_nothing_was_sent(drive: Drive) -> None:
+def test_a_refused_connection_is_unreachable_and_nothing_was_sent(drive: Drive) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
     with pytest.raises(Unreachable) as unreachable:
@@ -294,7 +294,7 @@ def test_a_result_that_changed_meanwhile_is_not_put_together(scripted: Callable[
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A file with a key and a certificate of 127.0.0.1 that nobody has signed."""
+    """A file with a key and a self-signed certificate of 127.0.0.1."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(timezone.utc)

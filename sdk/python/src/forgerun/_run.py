@@ -320,7 +320,7 @@ class Run:
     def _room(self) -> int:
         """For how many jobs there is room."""
         concurrency = self.settings.concurrency
-        # Threads may run whose jobs are not ours any more; jobs may be ours whose results are being uploaded.
+        # A thread may still run for a lost job; a job is still held while its result is uploaded.
         n_held = max(self.n_running + len(self.waiting), len(self.held))
         if self.stopping or self.directive != "running" or len(self.ends) + self.n_reporting > 4 * concurrency:
             return 0

@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785): the same value is the same bytes, whoever wrote it."""
+"""Canonical JSON (RFC 8785): equal values have equal bytes."""
 
 from __future__ import annotations
 

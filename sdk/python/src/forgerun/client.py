@@ -129,7 +129,7 @@ class AsyncClient:
         return AsyncJob(self, job_id)
 
     async def submit_workflow(self, workflow: Workflow, *, idempotency_key: str | None = None) -> AsyncJob:
-        """Begins a workflow. It has a job of its own, whose handle this is; `workflow` shows its steps."""
+        """Begins a workflow and returns the handle of its own job; `workflow` shows its steps."""
         headers = {"idempotency-key": idempotency_key or new_key()}
         answer = await self._session.fetch("POST", "/v1/workflows", workflow.body(), headers=headers)
         return AsyncJob(self, answer["workflow_id"])

@@ -58,7 +58,7 @@ def verify(
     now: float | None = None,
     tolerance: float = TOLERANCE,
 ) -> Any:
-    """The JSON of a delivery whose signatures hold; otherwise `SignatureError`.
+    """The JSON of a delivery if its signatures hold; otherwise raises `SignatureError`.
 
     `secret`: that of the webhook, or several while it is being changed. `keys`: the server's JWK set, with `url`, the address of the webhook
     as the server shows it. With both, both signatures must hold.

@@ -35,7 +35,7 @@ def verifier(
 ) -> Verify:
     """Checks the signatures of a request, and returns its JSON."""
     if secret is None and keys is None:
-        raise ValueError("give secret or keys: whoever finds the address could send anything")
+        raise ValueError("give secret or keys: without one, any client could send anything to this address")
     return lambda body, headers: webhooks.verify(body, headers, secret, keys=keys() if keys else None, url=url)
 
 
