@@ -187,7 +187,7 @@ interface FoundSignature {
 function findSignature(get: Get): FoundSignature {
   const inputs = needed(get, "signature-input");
   const signatures = needed(get, "signature");
-  const parsed = [...inputs.matchAll(/([a-z*][a-z0-9_.*-]*)=(\(([^)]*)\)((?:;[a-z*][a-z0-9_.*-]*=(?:"(?:[^"\\]|\\.)*"|[^;,\s"]+))*))/g)];
+  const parsed = [...inputs.matchAll(/(?:^|,)\s*([a-z*][a-z0-9_.*-]*)=(\(([^)]*)\)((?:;[a-z*][a-z0-9_.*-]*=(?:"(?:[^"\\]|\\.)*"|[^;,\s"]+))*))/g)];
   const input = parsed.find(([, label]) => label === "sig1") ?? parsed[0];
   const [, label, raw, list, tail] = input ?? [];
   const escaped = label?.replace(/[.*]/g, "\\$&");
