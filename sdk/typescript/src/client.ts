@@ -49,6 +49,9 @@ export class Client {
    * of several is refused, those before it were taken, and the error says how many in `details.submitted`.
    */
   async submitMany(jobs: readonly NewJob[]): Promise<Job[]> {
+    for (const job of jobs as readonly SubmitOptions[]) {
+      if (job.uniqueKey ?? job.idempotencyKey) throw new TypeError("submitMany takes no uniqueKey and no idempotencyKey; use submit");
+    }
     const handles: Job[] = [];
     for (const chunk of this.chunks(jobs)) {
       try {

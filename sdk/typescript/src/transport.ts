@@ -21,6 +21,9 @@ export interface ClientOptions {
   clock?: Clock | undefined;
 }
 
+/** A body that is no JSON. */
+export type RequestBody = string | Uint8Array | Blob | ReadableStream<Uint8Array>;
+
 /** One request. */
 export interface Call {
   method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -33,7 +36,7 @@ export interface Call {
   /** The same as text that is JSON already. */
   jsonText?: string;
   /** Sent as it is; a function makes a new body for each try. */
-  body?: () => BodyInit;
+  body?: () => RequestBody;
   repeat?: Repeat;
   /** How much longer than usual the answer may take to begin. */
   holdMs?: number;
@@ -196,7 +199,7 @@ export class Transport {
       // A link that leads elsewhere must not get the key.
       redirect: "error",
     };
-    if (body !== undefined) init.body = body;
+    if (body !== undefined) init.body = body as BodyInit;
     if (body instanceof ReadableStream) init.duplex = "half";
     const response = await this.fetch(this.address(call), init).catch((error: unknown) => watch.fail(error, false));
     const answer = new Answer(response.status, response.headers, response.body, watch);

@@ -5,7 +5,15 @@
 
 /** The key set of a server: `GET /.well-known/forgerun/webhook-keys`. */
 export interface JwkSet {
-  keys: readonly (JsonWebKey & { kid?: string })[];
+  keys: readonly Jwk[];
+}
+
+/** A public key. Keys of other kinds may be in the set; they are skipped. */
+export interface Jwk {
+  kty?: string | undefined;
+  crv?: string | undefined;
+  x?: string | undefined;
+  kid?: string | undefined;
 }
 
 /** Looks a key set up; called with the id of the key that is looked for. See {@link fetchKeys}. */
@@ -187,7 +195,7 @@ interface FoundSignature {
 function findSignature(get: Get): FoundSignature {
   const inputs = needed(get, "signature-input");
   const signatures = needed(get, "signature");
-  const parsed = [...inputs.matchAll(/([a-z*][a-z0-9_.*-]*)=(\(([^)]*)\)((?:;[a-z*][a-z0-9_.*-]*=(?:"(?:[^"\\]|\\.)*"|[^;,\s"]+))*))/g)];
+  const parsed = [...inputs.matchAll(/(?:^|,)\s*([a-z*][a-z0-9_.*-]*)=(\(([^)]*)\)((?:;[a-z*][a-z0-9_.*-]*=(?:"(?:[^"\\]|\\.)*"|[^;,\s"]+))*))/g)];
   const input = parsed.find(([, label]) => label === "sig1") ?? parsed[0];
   const [, label, raw, list, tail] = input ?? [];
   const escaped = label?.replace(/[.*]/g, "\\$&");
@@ -230,16 +238,16 @@ function componentOf(name: string, get: Get, options: VerifyOptions): string {
 }
 
 interface NodeCrypto {
-  createPublicKey(key: { key: JsonWebKey; format: "jwk" }): unknown;
+  createPublicKey(key: { key: Jwk; format: "jwk" }): unknown;
   verify(algorithm: null, data: Uint8Array, key: unknown, signature: Uint8Array): boolean;
 }
 
-async function verifyEd25519(jwk: JsonWebKey, signature: Uint8Array<ArrayBuffer>, data: Uint8Array<ArrayBuffer>): Promise<boolean> {
+async function verifyEd25519(jwk: Jwk, signature: Uint8Array<ArrayBuffer>, data: Uint8Array<ArrayBuffer>): Promise<boolean> {
   // In Node before 24 Ed25519 in WebCrypto is experimental and says so on standard error.
   const runtime = (globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } }).process;
   const node = runtime?.getBuiltinModule?.("node:crypto") as NodeCrypto | undefined;
   const { kty, crv, x } = jwk;
-  if (node) return node.verify(null, data, node.createPublicKey({ key: { kty, crv, x } as JsonWebKey, format: "jwk" }), signature);
+  if (node) return node.verify(null, data, node.createPublicKey({ key: { kty, crv, x }, format: "jwk" }), signature);
   const key = await crypto.subtle.importKey("jwk", { kty, crv, x } as JsonWebKey, { name: "Ed25519" }, false, ["verify"]);
   return crypto.subtle.verify({ name: "Ed25519" }, key, signature, data);
 }

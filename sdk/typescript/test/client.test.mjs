@@ -198,6 +198,13 @@ test("many jobs are submitted in few requests, each within its bounds", async ()
   assert.deepEqual(requests.map(({ body }) => JSON.parse(body).jobs.length), [2, 1]);
 });
 
+test("many jobs take no keys of their own, which would be ignored", async () => {
+  const { client, requests } = stubClient([() => json(201, {})]);
+  await assert.rejects(client.submitMany([...Array(1500).fill({ type: "t" }), { type: "t", uniqueKey: "u" }]), /submitMany takes no uniqueKey/);
+  await assert.rejects(client.submitMany([{ type: "t", idempotencyKey: "k" }]), TypeError);
+  assert.equal(requests.length, 0);
+});
+
 test("of many jobs the error says how many were taken before", async () => {
   const { client } = stubClient([() => json(201, {}), () => json(400, { code: "INVALID_ARGS", message: "no", details: { index: 3 } })]);
   const jobs = Array.from({ length: 1500 }, () => ({ type: "t" }));

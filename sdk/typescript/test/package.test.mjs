@@ -127,7 +127,7 @@ test("examples/worker.js does jobs, fails strange ones, outlives its server, and
   });
   try {
     const client = new Client({ url });
-    assert.deepEqual(await (await client.submit("text.upper", ["hello"])).result(), { text: "HELLO" });
+    assert.deepEqual(await (await client.submit("text.upper", "hello")).result(), { text: "HELLO" });
     await assert.rejects((await client.submit("text.nothing")).result(), (error) => error instanceof JobFailed && /text\.nothing/.test(error.message));
     await kill(running);
     running = await dev();

@@ -248,6 +248,7 @@ test("what cannot work is refused before the start", async () => {
   assert.throws(() => new Worker({ concurrency: 0 }), RangeError);
   assert.throws(() => new Worker({ lease: "10ms" }), RangeError);
   assert.throws(() => new Worker({ queues: [] }), RangeError);
+  assert.throws(() => new Worker().job("t"), /"t" is no function/);
 });
 
 // A client whose requests fail as `fails` says, for their bodies.

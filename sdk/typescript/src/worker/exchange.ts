@@ -19,7 +19,7 @@ export function success(job: TakenJob, resultText: string | undefined): End {
 
 export function failure(job: TakenJob, error: Failure, delayMs?: number): End {
   const delay = delayMs === undefined ? "" : `,"delay_ms":${delayMs}`;
-  return { job, kind: "failure", text: `{${heldText(job)},"error":${errorText(error)}${delay}}` };
+  return { job, kind: "failure", text: `{${heldText(job)},"error":${JSON.stringify(error)}${delay}}` };
 }
 
 /** The job goes back and counts no attempt. */
@@ -32,15 +32,6 @@ export function requeue(job: TakenJob, delayMs?: number): End {
 export function heldText(job: TakenJob): string {
   const token = job.lease_token === undefined ? "" : `,"lease_token":${JSON.stringify(job.lease_token)}`;
   return `"job_id":${JSON.stringify(job.id)}${token}`;
-}
-
-function errorText(error: Failure): string {
-  try {
-    return JSON.stringify(error);
-  } catch {
-    // Details that are no JSON must not keep the failure from being reported.
-    return JSON.stringify({ ...error, details: String(error.details) });
-  }
 }
 
 /** The first ends that fit into one request; they are removed from the list. */

@@ -25,7 +25,6 @@ export interface Failure {
   type: string;
   message: string;
   retryable?: boolean;
-  details?: unknown;
   backtrace?: string[];
 }
 

@@ -56,6 +56,7 @@ export class Worker {
 
   /** Does jobs whose type fits: a name, or a pattern in which `*` stands for any text. The first that fits counts. */
   job<I = any, O = unknown>(type: string, handler: Handler<I, O>): this {
+    if (typeof handler !== "function") throw new TypeError(`the handler for ${JSON.stringify(type)} is no function`);
     this.handlers.push({ fits: pattern(type), handler });
     return this;
   }

@@ -1,5 +1,7 @@
 /** Results that are no JSON value: bytes, and streams of any size. */
 
+import type { RequestBody } from "../transport.js";
+
 /** What an output may be made of. A function makes it anew each time it has to be sent. */
 export type OutputBody = Uint8Array | string | Blob | (() => ReadableStream<Uint8Array> | AsyncIterable<Uint8Array>);
 
@@ -17,8 +19,8 @@ export class Output {
   }
 
   /** @internal */
-  open(): BodyInit {
-    if (typeof this.body !== "function") return this.body as BodyInit;
+  open(): RequestBody {
+    if (typeof this.body !== "function") return this.body;
     const made = this.body();
     return made instanceof ReadableStream ? made : streamOf(made);
   }
