@@ -248,7 +248,7 @@ func (c *Client) sendOnce(ctx context.Context, r *call) (*http.Response, error) 
 	}
 	body, err := readAll(answer, errorBytesMax)
 	if err != nil {
-		body = nil // the status says enough
+		body = nil // the status is enough
 	}
 	return nil, newAPIError(answer.StatusCode, answer.Header, body, c.now()).typed()
 }
