@@ -21,12 +21,10 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"runtime/debug"
 	"strings"
 	"time"
 )
-
-// Version is the version of this SDK.
-const Version = "0.1.0"
 
 const (
 	connectionsMax  = 64               // idle connections that are kept
@@ -250,7 +248,7 @@ func (c *Client) sendOnce(ctx context.Context, r *call) (*http.Response, error) 
 	}
 	body, err := readAll(answer, errorBytesMax)
 	if err != nil {
-		body = nil // the status says enough
+		body = nil // the status is enough
 	}
 	return nil, newAPIError(answer.StatusCode, answer.Header, body, c.now()).typed()
 }
@@ -280,10 +278,22 @@ func (c *Client) fill(request *http.Request, r *call) {
 
 var (
 	acceptJSON  = []string{"application/json"}
-	userAgent   = []string{"forgerun-go/" + Version}
+	userAgent   = []string{"forgerun-go/" + version()}
 	errNoAnswer = errors.New("no answer came in time")
 	errStalled  = errors.New("the answer stood still")
 )
+
+// version is that of this module in the program, as its go.mod has it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, module := range info.Deps {
+			if module.Path == "github.com/forgerun/forgerun/sdk/go" {
+				return module.Version
+			}
+		}
+	}
+	return "devel"
+}
 
 // broken reports that no answer, or not the whole of it, came. An end of the caller's own context is returned as it is.
 func (c *Client) broken(ctx context.Context, err error) error {

@@ -24,7 +24,7 @@ const (
 	ClassValidation Class = "ValidationError" // the request must be corrected first
 	ClassConflict   Class = "ConflictError"   // something that exists already stands in the way
 	ClassAuth       Class = "AuthError"       // credentials or rights are missing
-	ClassResource   Class = "ResourceError"   // a limit, a queue, or something that is not there
+	ClassResource   Class = "ResourceError"   // a limit, a queue, or a resource that does not exist
 	ClassExecution  Class = "ExecutionError"  // the run of a job went wrong
 	ClassBackend    Class = "BackendError"    // the server, or something it needs, failed
 	ClassUnknown    Class = "UnknownError"    // a code that this SDK does not know

@@ -41,7 +41,7 @@ type (
 	ConflictError struct{ *APIError }
 	// AuthError: credentials or rights are missing.
 	AuthError struct{ *APIError }
-	// ResourceError: a limit, a queue, or something that is not there.
+	// ResourceError: a limit, a queue, or a resource that does not exist.
 	ResourceError struct{ *APIError }
 	// BackendError: the server, or something it needs, failed, or no answer came (code UNREACHABLE).
 	BackendError struct{ *APIError }
@@ -121,7 +121,7 @@ func (e *APIError) ofJob(timedOut, cancelled bool) error {
 }
 
 // outcomeError is the error of a job that ended in this state without success, with its problem object if there is one. It is the job
-// that failed, not a request, whatever else the code says.
+// that failed, not a request, whatever the code.
 func outcomeError(state State, header http.Header, problem []byte, now time.Time) error {
 	e := newAPIError(0, header, problem, now)
 	e.Class = ClassExecution
@@ -131,7 +131,7 @@ func outcomeError(state State, header http.Header, problem []byte, now time.Time
 	return e.ofJob(e.Canonical == "HANDLER_TIMEOUT", state == Canceled || e.Canonical == "JOB_CANCELLED")
 }
 
-// IsNotFound reports whether the server says that there is no such thing, or not any more.
+// IsNotFound reports whether the server answered that the resource does not exist, or not any more.
 func IsNotFound(err error) bool {
 	api := apiError(err)
 	return api != nil && (api.Canonical == "NOT_FOUND" || api.Status == http.StatusNotFound || api.Status == http.StatusGone)

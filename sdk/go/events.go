@@ -142,7 +142,7 @@ func (s *EventStream) connect() error {
 	return nil
 }
 
-// broke waits before the next connection. A stream that ends without a last event is one whose server stops.
+// broke waits before the next connection. A stream that ends without a last event was closed by a server that stops.
 func (s *EventStream) broke(cause error) error {
 	s.Close()
 	if err := s.ctx.Err(); err != nil {

@@ -23,7 +23,7 @@ type Status struct {
 	ID          string     `json:"job_id"`
 	Type        string     `json:"job_type"`
 	State       State      `json:"state"`
-	JobStatus   string     `json:"jobStatus"` // TIMED_OUT tells apart what State calls FAILED
+	JobStatus   string     `json:"jobStatus"` // TIMED_OUT where State is only FAILED
 	Queue       string     `json:"queue"`
 	Attempt     int        `json:"attempt"`  // from 1
 	Progress    int        `json:"progress"` // percent, as last reported
@@ -35,7 +35,7 @@ type Status struct {
 	RetriesLeft *int       `json:"retries_left"`
 }
 
-// Failure says why a job, or a step of a workflow, did not succeed.
+// Failure is why a job did not succeed.
 type Failure struct {
 	Type      string `json:"type"`
 	Code      string `json:"errorCode"`

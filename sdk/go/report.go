@@ -23,7 +23,7 @@ const (
 	uploadTimeout   = time.Hour // how long a server may take to take in a result
 )
 
-// failure is why an attempt failed, as the server is told.
+// failure is why an attempt failed, as it is reported to the server.
 type failure struct {
 	Code      string         `json:"code"`
 	Type      string         `json:"type,omitempty"`

@@ -35,7 +35,7 @@ func NewJob(jobType string, input any, options ...JobOption) JobSpec {
 	return JobSpec{Type: jobType, Input: input, Options: options}
 }
 
-// JobOption says more about a job.
+// JobOption sets an option of a job.
 type JobOption func(*jobOptions)
 
 type jobOptions struct {

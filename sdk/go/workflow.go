@@ -44,7 +44,7 @@ func (w *Workflow) Named(name string) *Workflow {
 	return w
 }
 
-// OnFailure says what a failed step means for steps that do not wait for it: "continue" (the default), "stop" or "compensate".
+// OnFailure sets what happens to the other steps when one fails: "continue" (the default), "stop" or "compensate".
 func (w *Workflow) OnFailure(policy string) *Workflow {
 	w.policy = policy
 	return w
@@ -60,7 +60,7 @@ func (w *Workflow) Step(id string, job JobSpec, options ...StepOption) *Workflow
 	return w
 }
 
-// StepOption says more about a step.
+// StepOption sets an option of a step.
 type StepOption func(*workflowStep)
 
 // After makes a step wait for others.
@@ -68,7 +68,7 @@ func After(steps ...string) StepOption {
 	return func(s *workflowStep) { s.after = append(s.after, steps...) }
 }
 
-// When says on what condition a step has its turn: "all_succeeded" (the default), "all_ended" or "any_failed".
+// When sets the condition on which a step has its turn: "all_succeeded" (the default), "all_ended" or "any_failed".
 func When(condition string) StepOption { return func(s *workflowStep) { s.when = condition } }
 
 // Compensate names the job that undoes a step.

@@ -26,7 +26,7 @@ type Run struct {
 	mu          sync.Mutex
 }
 
-// Failure is why a handler failed, as the server is told.
+// Failure is why a handler failed, as it would be reported to the server.
 type Failure struct {
 	Code      string `json:"code"`
 	Type      string `json:"type"`
@@ -40,7 +40,7 @@ type Progress struct {
 	Message string `json:"message"`
 }
 
-// JobOption says more about the job that a handler is given.
+// JobOption describes the job that a handler is given.
 type JobOption func(*Run)
 
 // JobType is the type of the job: `test`.

@@ -137,7 +137,7 @@ func ReadKeys(text []byte) (Keys, error) {
 	return keys, nil
 }
 
-// mustCover are the components without which a signature says too little.
+// mustCover are the components that every signature must cover.
 var mustCover = []string{"@method", "@target-uri", "content-type", "content-digest"}
 
 func (k Keys) verify(d *Delivery) error {
@@ -205,7 +205,7 @@ func (i *signatureInput) covers(name string) bool {
 	return false
 }
 
-// signature returns the first signature whose label has an input, too.
+// signature returns the first signature that has an input with the same label.
 func (d *Delivery) signature() (*signatureInput, []byte, error) {
 	inputs := strings.Join(d.Header.Values("Signature-Input"), ", ")
 	signatures := strings.Join(d.Header.Values("Signature"), ", ")
