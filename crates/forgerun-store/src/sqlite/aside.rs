@@ -1,14 +1,12 @@
 //! Rows that are set aside.
 
-use std::collections::HashMap;
-
 use forgerun_core::Changes;
 use forgerun_core::codec::Corrupt;
-use forgerun_core::id::JobId;
 use forgerun_core::set_aside::{RowId, SetAside};
 use forgerun_core::time::Time;
 use rusqlite::{Connection, Row, params};
 
+use super::JobMap;
 use super::cells;
 use super::load::sql_limit;
 use super::statements::statements;
@@ -52,7 +50,7 @@ statements! {
 }
 
 /// Comes after everything else about jobs and deliveries.
-pub(super) fn write(db: &Connection, changes: &Changes, numbers: &HashMap<JobId, i64>) -> Result<(), Error> {
+pub(super) fn write(db: &Connection, changes: &Changes, numbers: &JobMap<i64>) -> Result<(), Error> {
     for SetAside { row, at, reason } in &changes.set_aside {
         let id = row.as_u128().to_be_bytes();
         match row {

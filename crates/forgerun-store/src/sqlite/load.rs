@@ -1,7 +1,7 @@
 //! From [`Wants`] to [`Rows`]: the reading half of a transaction. Runs under the write lock, so what is read here
 //! stays as it is until the changes are written.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use forgerun_core::codec::Corrupt;
 use forgerun_core::id::JobId;
@@ -15,7 +15,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::statements::statements;
 use super::writer_cache::WriterCache;
-use super::{cells, clients, deliveries, queues, records};
+use super::{JobMap, cells, clients, deliveries, queues, records};
 use crate::{Error, Fault};
 
 statements! {
@@ -66,12 +66,13 @@ statements! {
 #[derive(Default)]
 pub(super) struct Loaded {
     pub(super) rows: Rows,
-    pub(super) numbers: HashMap<JobId, i64>,
+    pub(super) numbers: JobMap<i64>,
 }
 
 /// Reads what is wanted, and its related rows. Takes from `cache` what is there.
 pub(super) fn load(db: &Connection, wants: &Wants, cache: &mut WriterCache) -> Result<Loaded, Error> {
     let mut loaded = Loaded::default();
+    loaded.numbers.reserve(wants.jobs.len() + wants.shelves.values().sum::<usize>());
     let mut ids: BTreeSet<JobId> = wants.jobs.clone();
     loaded.keys(db, wants, &mut ids)?;
     ids.extend(loaded.uniques(db, &wants.uniques)?);

@@ -37,10 +37,11 @@ mod writer_cache;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use forgerun_core::id::BlobId;
+use forgerun_core::id::{BlobId, JobId};
 use forgerun_core::time::Time;
 use forgerun_core::{Changes, Wants};
 use tokio::sync::{Mutex, broadcast};
@@ -62,6 +63,9 @@ use writer::{Chore, SqliteWriter, SweepBatch};
 
 pub use connect::Options;
 pub use floor::Floor;
+
+/// Something for each of some jobs. Ids are looked up several times per job, and the hash of the standard library is slow.
+type JobMap<V> = HashMap<JobId, V, foldhash::fast::RandomState>;
 
 /// Wake-ups kept for a listener that is late; one that is later still is told that it missed some.
 const WAKEUPS_MAX: usize = 1024;

@@ -11,6 +11,7 @@ use forgerun_core::Changes;
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Job, Shelf};
 
+use super::JobMap;
 use super::commits::{CommitCounter, CommitStamp};
 use crate::front::ShelfFront;
 use crate::{Page, Query};
@@ -32,7 +33,7 @@ pub(super) struct ReadCache {
 struct CachedRows {
     /// The moment for which the jobs are right.
     as_of: CommitStamp,
-    jobs: HashMap<JobId, Arc<Job>>,
+    jobs: JobMap<Arc<Job>>,
     fronts: HashMap<Shelf, CachedFront>,
 }
 

@@ -1,7 +1,6 @@
 //! From [`Changes`] to rows: the writing half of a transaction, and the sweeping of what is old. The only place where
 //! the tables change.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use forgerun_core::Changes;
@@ -16,7 +15,7 @@ use rusqlite::{Connection, params};
 use super::load::sql_limit;
 use super::many::many;
 use super::statements::statements;
-use super::{aside, clients, deliveries, queues, records, results};
+use super::{JobMap, aside, clients, deliveries, queues, records, results};
 use crate::{Error, Fault, Sweep, Swept};
 
 statements! {
@@ -148,11 +147,7 @@ statements! {
 }
 
 /// Writes all changes. `numbers` are the row numbers of the jobs that were loaded; those of new ones are added.
-pub(super) fn write(
-    db: &Connection,
-    changes: &Changes,
-    numbers: &mut HashMap<JobId, i64>,
-) -> Result<(), Error> {
+pub(super) fn write(db: &Connection, changes: &Changes, numbers: &mut JobMap<i64>) -> Result<(), Error> {
     insert_jobs(db, &changes.inserted, numbers)?;
     update_jobs(db, &changes.updated, numbers)?;
     for (blob, until) in changes.blobs_held() {
@@ -194,7 +189,7 @@ pub(super) fn sweep(db: &Connection, sweep: &Sweep) -> Result<Swept, Error> {
 fn insert_jobs(
     db: &Connection,
     inserted: &[(Job, Arc<Input>)],
-    numbers: &mut HashMap<JobId, i64>,
+    numbers: &mut JobMap<i64>,
 ) -> Result<(), Error> {
     if inserted.is_empty() {
         return Ok(());
@@ -226,7 +221,7 @@ fn insert_jobs(
     })
 }
 
-fn update_jobs(db: &Connection, updated: &[Job], numbers: &HashMap<JobId, i64>) -> Result<(), Error> {
+fn update_jobs(db: &Connection, updated: &[Job], numbers: &JobMap<i64>) -> Result<(), Error> {
     let mut update = db.prepare_cached(UPDATE_JOB)?;
     for job in updated {
         let n = match numbers.get(&job.id) {

@@ -4,18 +4,18 @@
 //! Only a copy. It is right because only the writer writes; should another process have written, or a transaction have
 //! failed, the writer clears it and the jobs are read again.
 
-use std::collections::HashMap;
-
 use forgerun_core::Changes;
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
+
+use super::JobMap;
 
 /// Jobs kept, of about a kilobyte each. When there are more, it starts over.
 const JOBS_MAX: usize = 4096;
 
 /// Jobs with their row numbers.
 #[derive(Default)]
-pub(super) struct WriterCache(HashMap<JobId, (i64, Job)>);
+pub(super) struct WriterCache(JobMap<(i64, Job)>);
 
 impl WriterCache {
     /// Hands the job out: whatever is decided about it is written and noted again.
@@ -24,7 +24,7 @@ impl WriterCache {
     }
 
     /// Notes what was committed. `numbers` are the row numbers of these jobs.
-    pub(super) fn note(&mut self, changes: &Changes, numbers: &HashMap<JobId, i64>) {
+    pub(super) fn note(&mut self, changes: &Changes, numbers: &JobMap<i64>) {
         // A job may be in a worker's hands from birth.
         let born = changes.inserted.iter().map(|(job, _)| job).filter(|job| job.state.is_active());
         for job in changes.updated.iter().chain(born) {
