@@ -96,8 +96,8 @@ impl<'a> WorkingSet<'a> {
         let mut jobs = Vec::with_capacity(rows.jobs.len() + batch.commands.len());
         for job in rows.jobs {
             index.insert(job.id, jobs.len());
-            let (shelf, counted) = (job.shelf(), Some(job.facet()));
             let queue = job.head.queue_id().key();
+            let (shelf, counted) = (job.shelf_in(&queue), Some(job.facet()));
             jobs.push(WorkingJob {
                 job,
                 input: None,
@@ -338,7 +338,7 @@ impl<'a> WorkingSet<'a> {
     pub(super) fn reshelve(&mut self, slot: Slot) {
         self.recount(slot);
         let entry = &mut self.jobs[slot];
-        let shelf = entry.job.shelf();
+        let shelf = entry.job.shelf_in(&entry.queue);
         if shelf == entry.shelf {
             return;
         }

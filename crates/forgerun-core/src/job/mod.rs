@@ -237,8 +237,11 @@ impl Head {
 
     /// Where workers look for it once it may be claimed.
     pub fn shelf(&self) -> Shelf {
-        let lane = if self.is_simulated() { Lane::BuiltIn } else { Lane::External };
-        Shelf { lane, name: self.queue_id().key() }
+        Shelf { lane: self.lane(), name: self.queue_id().key() }
+    }
+
+    fn lane(&self) -> Lane {
+        if self.is_simulated() { Lane::BuiltIn } else { Lane::External }
     }
 }
 
@@ -484,11 +487,20 @@ impl Job {
 
     /// The shelf the job stands on. Always follows from the rest of the job.
     pub fn shelf(&self) -> Option<Shelf> {
+        self.shelf_of(|| self.head.shelf())
+    }
+
+    /// The same if the key of its queue is known, which is not made anew then.
+    pub(crate) fn shelf_in(&self, queue: &Name) -> Option<Shelf> {
+        self.shelf_of(|| Shelf { lane: self.head.lane(), name: queue.clone() })
+    }
+
+    fn shelf_of(&self, claimable: impl FnOnce() -> Shelf) -> Option<Shelf> {
         match (self.state, &self.head.limit) {
             (State::Queued, Some(limit)) if self.parked == Parked::ForPlace => {
                 Some(Shelf { lane: Lane::Parked, name: limit.key.clone() })
             }
-            (State::Queued, _) if self.available_at.is_none() => Some(self.head.shelf()),
+            (State::Queued, _) if self.available_at.is_none() => Some(claimable()),
             (State::Failed, _) => self.failed_shelf(),
             _ => None,
         }
