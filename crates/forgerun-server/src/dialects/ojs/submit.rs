@@ -19,7 +19,7 @@ use forgerun_wire::ojs::state::StateWord;
 use forgerun_wire::problem::Refused;
 use serde::Serialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::jobs::Shown;
 use super::scope::{CLIENT, Scope};
@@ -168,9 +168,27 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// A job that was taken, as its submitter wants it shown (RFC 7240).
+#[derive(Serialize)]
+#[serde(untagged)]
+enum TakenView<'a> {
+    Full(JobView<'a>),
+    Minimal { id: String, state: &'static str },
+}
+
+impl<'a> TakenView<'a> {
+    fn of(call: &Call<'_>, taken: &'a SubmittedJob) -> TakenView<'a> {
+        let SubmittedJob { job, input, .. } = taken;
+        match call.exchange.prefer.return_minimal {
+            true => TakenView::Minimal { id: job.id.to_string(), state: StateWord::of(job).as_str() },
+            false => TakenView::Full(JobView::new(job, input)),
+        }
+    }
+}
+
 #[derive(Serialize)]
 struct OneView<'a> {
-    job: JobView<'a>,
+    job: TakenView<'a>,
     #[serde(skip_serializing_if = "is_false")]
     deduplicated: bool,
 }
@@ -192,24 +210,22 @@ pub(in crate::dialects) async fn take_one(call: &Call<'_>) -> Result<(SubmittedJ
 }
 
 async fn one(call: Call<'_>) -> Result<Response, ApiError> {
-    let (SubmittedJob { job, input, existing }, rate) = take_one(&call).await?;
+    let (taken, rate) = take_one(&call).await?;
+    let SubmittedJob { ref job, existing, .. } = taken;
     let status = if existing { StatusCode::OK } else { StatusCode::CREATED };
     let prefer = call.exchange.prefer;
     let mut response = match prefer.wait {
-        None => {
-            let view = OneView { job: JobView::new(&job, &input), deduplicated: existing };
-            reply::json(status, &view)
-        }
+        None => reply::json(status, &OneView { job: TakenView::of(&call, &taken), deduplicated: existing }),
         // As it stands when it has ended, with what it left, if the client would rather wait.
         Some(_) => {
             let job = accepted::awaited(call.app, call.caller(), &prefer, job.clone()).await?;
             let shown = Shown::read(call.app, Arc::new(job)).await?;
-            reply::json(status, &OneView { job: shown.view(), deduplicated: existing })
+            reply::json(status, &OneView { job: TakenView::Full(shown.view()), deduplicated: existing })
         }
     };
     let headers = response.headers_mut();
     headers.extend(prefer.applied().map(|applied| (APPLIED, applied)));
-    announce(call.app, headers, &job, existing);
+    announce(call.app, headers, job, existing);
     headers.extend(rate.map(|rate| (RATE_LIMIT, HeaderValue::from(rate.count))));
     Ok(response)
 }
@@ -223,7 +239,7 @@ fn announce(app: &App, headers: &mut HeaderMap, job: &Job, existing: bool) {
 
 #[derive(Serialize)]
 struct BatchView<'a> {
-    jobs: Vec<JobView<'a>>,
+    jobs: Vec<TakenView<'a>>,
     count: usize,
 }
 
@@ -237,7 +253,7 @@ pub(in crate::dialects) async fn take_batch(call: &Call<'_>) -> Result<Vec<Submi
 async fn batch(call: Call<'_>) -> Result<Response, ApiError> {
     let taken = take_batch(&call).await?;
     let existing = taken.iter().all(|taken| taken.existing);
-    let jobs: Vec<JobView<'_>> = taken.iter().map(|taken| JobView::new(&taken.job, &taken.input)).collect();
+    let jobs: Vec<TakenView<'_>> = taken.iter().map(|taken| TakenView::of(&call, taken)).collect();
     let status = if existing { StatusCode::OK } else { StatusCode::CREATED };
     let mut response = reply::json(status, &BatchView { count: jobs.len(), jobs });
     if existing {
@@ -255,7 +271,7 @@ async fn bulk(call: Call<'_>) -> Result<Response, ApiError> {
         let envelopes = request.jobs.into_iter().filter_map(Result::ok).collect();
         let key = submitter.key(request.idempotency_key.as_deref())?;
         let taken = submitter.submit(envelopes, key).await?;
-        items.extend(taken.iter().enumerate().map(|(index, taken)| accepted(index, taken)));
+        items.extend(taken.iter().enumerate().map(|(index, taken)| accepted(&call, index, taken)));
         return Ok(bulk_answer(items));
     }
     let key = submitter.key(request.idempotency_key.as_deref())?;
@@ -268,7 +284,7 @@ async fn bulk(call: Call<'_>) -> Result<Response, ApiError> {
                 // Each has a key of its own, so that a repetition meets what was taken the first time.
                 let key = key.map(|key| format!("{key}#{index}"));
                 match submitter.submit(vec![envelope], key.as_deref()).await {
-                    Ok(taken) => accepted(index, &taken[0]),
+                    Ok(taken) => accepted(&call, index, &taken[0]),
                     Err(error) => declined(&call, index, &error.into_parts().0),
                 }
             }
@@ -288,10 +304,10 @@ struct BulkItem {
     error: Option<Value>,
 }
 
-fn accepted(index: usize, taken: &SubmittedJob) -> BulkItem {
+fn accepted(call: &Call<'_>, index: usize, taken: &SubmittedJob) -> BulkItem {
     let status = if taken.existing { "duplicate" } else { "created" };
-    let job = Some(JobView::new(&taken.job, &taken.input).raw());
-    BulkItem { index, status, job, error: None }
+    let job = to_raw_value(&TakenView::of(call, taken)).expect("our views have text keys");
+    BulkItem { index, status, job: Some(job), error: None }
 }
 
 fn declined(call: &Call<'_>, index: usize, refused: &Refused) -> BulkItem {

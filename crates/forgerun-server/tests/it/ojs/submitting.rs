@@ -117,6 +117,24 @@ async fn bulk_takes_each_for_itself() {
 }
 
 #[tokio::test]
+async fn a_submission_names_its_jobs_alone_if_that_is_preferred() {
+    let world = World::start().await;
+    let (job, jobs) = (json!({"type": "mail", "args": []}), json!({"jobs": [{"type": "mail", "args": []}]}));
+    for (path, body, status, at) in [
+        ("jobs", &job, 201, "/job"),
+        ("jobs/batch", &jobs, 201, "/jobs/0"),
+        ("jobs/bulk", &jobs, 200, "/items/0/job"),
+    ] {
+        let sent = call(&world.client, "POST", path).header("prefer", "return=minimal").json(body);
+        let answer = sent.send().await.expect(status);
+        let shown = answer.pointer(at).unwrap_or_else(|| panic!("{path}: {answer}"));
+        let id = shown["id"].as_str().expect("an id");
+        assert_eq!(shown, &json!({"id": id, "state": "available"}), "{path}");
+        assert_eq!(world.job(id).await["type"], "mail", "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_repeated_request_with_its_key_meets_its_job() {
     let world = World::start().await;
     let send = async |body: Value| {
