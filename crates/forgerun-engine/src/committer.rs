@@ -133,9 +133,9 @@ pub(crate) fn committer(
     (CommandQueue { queue }, run(context, requests, options.batch_max, stop))
 }
 
-/// Commands that must wait for each batch under way before another lane is used beside it. A batch costs the store much the same whatever its
-/// size, so that few large ones carry more than many small ones.
-const PER_LANE_IN_USE: usize = 32;
+/// What must wait for each batch under way before another lane is used beside it, by the weight of the commands. A batch of a few jobs costs the
+/// store much the same whatever its size, so that few large ones carry more than many small ones.
+const WEIGHT_PER_LANE_IN_USE: usize = 32;
 
 /// Whoever waits for others to share a lane with waits no longer than this, nor longer than a commit under way: one that is stuck holds up
 /// nobody else.
@@ -184,8 +184,8 @@ async fn gather(
     }
     let mut patience = None;
     loop {
-        let n_worthwhile = (commits.len() * PER_LANE_IN_USE).clamp(1, batch_max);
-        if waiting.len() >= n_worthwhile {
+        let weight_worthwhile = (commits.len() * WEIGHT_PER_LANE_IN_USE).clamp(1, batch_max);
+        if weigh_at_least(waiting, weight_worthwhile) {
             return;
         }
         if !waiting.is_empty() && patience.is_none() {
@@ -206,6 +206,16 @@ async fn gather(
             () = stop.cancelled(), if !requests.is_closed() => requests.close(),
         }
     }
+}
+
+/// Whether they weigh so much together. One that brings many jobs is worth a lane by itself; a claim counts once however much it asks for, because it
+/// may find nothing.
+fn weigh_at_least(waiting: &[QueuedCommand], weight_min: usize) -> bool {
+    let mut weight = 0;
+    waiting.iter().any(|request| {
+        weight += if matches!(request.command, Command::Claim(_)) { 1 } else { request.command.weight() };
+        weight >= weight_min
+    })
 }
 
 /// As many of those that wait as one transaction carries, in order, and at least one.

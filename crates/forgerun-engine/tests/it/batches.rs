@@ -167,6 +167,28 @@ async fn a_further_lane_is_used_for_many_at_once_and_for_few_after_a_moment() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_command_with_many_jobs_is_worth_a_lane() {
+    let world = World::on(TestStore::with(2, 64), Options::default());
+    world.store.block();
+    let bulk = async {
+        world.settle().await;
+        let jobs = (0..32).map(|_| new_job(&world.engine, "a", |_| {})).collect();
+        let many = Submit { jobs, idempotency: None, queue_max: None, refuse_paused: false };
+        let watch = async {
+            world.settle().await;
+            assert_eq!(world.store.n_begun(), 2, "it waits for no others to share the lane with");
+            world.store.release();
+        };
+        let (many, ()) = tokio::join!(world.engine.submit(many), watch);
+        many.unwrap();
+    };
+    let one = submit(&world.engine, new_job(&world.engine, "a", |_| {}));
+    let (one, ()) = tokio::join!(one, bulk);
+    one.unwrap();
+    assert_eq!(world.n_claimable("a").await, 33);
+}
+
+#[tokio::test(start_paused = true)]
 async fn callers_that_go_away_do_not_disturb_the_batch() {
     let world = World::new();
     world.store.block();
