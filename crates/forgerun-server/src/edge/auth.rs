@@ -42,7 +42,7 @@ impl Caller {
 
 pub enum Who {
     /// Without credentials.
-    Nobody,
+    Anonymous,
     Operator,
     Client(Caller),
 }
@@ -98,7 +98,7 @@ enum Asked {
 
 async fn identify_as(app: &App, exchange: &mut Exchange, asked: Asked) -> Result<Who, ApiError> {
     let token = match credentials(&exchange.headers) {
-        Credentials::None => return Ok(Who::Nobody),
+        Credentials::None => return Ok(Who::Anonymous),
         Credentials::Unreadable => {
             return Err(unauthenticated("The Authorization header is not `Bearer <api_key>`."));
         }
@@ -180,7 +180,7 @@ pub fn knows_operator(app: &App) -> bool {
 pub async fn client(app: &App, exchange: &mut Exchange) -> Result<Caller, ApiError> {
     match client_or_operator(app, exchange).await? {
         Who::Client(caller) => Ok(caller),
-        Who::Operator | Who::Nobody => {
+        Who::Operator | Who::Anonymous => {
             Err(ApiError::new(Kind::Forbidden, "The admin token owns no jobs; use an API key."))
         }
     }
@@ -189,7 +189,7 @@ pub async fn client(app: &App, exchange: &mut Exchange) -> Result<Caller, ApiErr
 /// The client or operator of a request; anonymous callers are refused.
 pub async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     let who = identify(app, exchange).await?;
-    let Who::Nobody = who else { return Ok(who) };
+    let Who::Anonymous = who else { return Ok(who) };
     let Some(client) = app.default_client else {
         return Err(no_key());
     };
@@ -205,13 +205,13 @@ pub async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Result<Wh
 pub async fn operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match identify_operator(app, exchange).await? {
         Who::Operator => Ok(Who::Operator),
-        Who::Nobody if knows_operator(app) => Err(unauthenticated(
+        Who::Anonymous if knows_operator(app) => Err(unauthenticated(
             "The request has no admin token; send `Authorization: Bearer <admin_token>`.",
         )),
-        Who::Nobody if app.default_client.is_none() => Err(unauthenticated(
+        Who::Anonymous if app.default_client.is_none() => Err(unauthenticated(
             "Only the operator may do this, by the admin token, and the server has none: auth.admin_token is not set.",
         )),
-        Who::Nobody => match exchange.check_local(app) {
+        Who::Anonymous => match exchange.check_local(app) {
             Ok(()) => Ok(Who::Operator),
             Err(why) => Err(unauthenticated(&format!("The request needs an admin token, because {why}."))),
         },

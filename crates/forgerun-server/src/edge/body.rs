@@ -25,7 +25,7 @@ use crate::limits::{
 /// Size limit by caller; `bytes_max` is that of authenticated ones.
 pub(crate) fn bytes_max_of(who: &Who, bytes_max: usize) -> usize {
     match who {
-        Who::Nobody => bytes_max.min(STRANGER_BODY_BYTES_MAX),
+        Who::Anonymous => bytes_max.min(STRANGER_BODY_BYTES_MAX),
         Who::Operator | Who::Client(_) => bytes_max,
     }
 }

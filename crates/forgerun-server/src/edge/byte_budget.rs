@@ -67,7 +67,7 @@ pub(crate) enum ByteHolder {
 impl ByteHolder {
     pub(crate) fn new(who: &Who, address: IpAddr) -> ByteHolder {
         match who {
-            Who::Nobody => ByteHolder::Stranger(site_of(address)),
+            Who::Anonymous => ByteHolder::Stranger(site_of(address)),
             Who::Operator => ByteHolder::Known(None, site_of(address)),
             Who::Client(caller) => ByteHolder::Known(Some(caller.client), site_of(address)),
         }

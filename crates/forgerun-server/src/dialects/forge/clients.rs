@@ -28,7 +28,7 @@ pub(super) const ROUTES: &[Route] = &[
 async fn gate(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     let who = match auth::registers_anybody(app, exchange) {
         // Credentials are ignored where none are needed, even bad ones.
-        Ok(true) => Who::Nobody,
+        Ok(true) => Who::Anonymous,
         Ok(false) if !auth::knows_operator(app) => {
             let detail =
                 "Registering needs the admin token, and the server has none: auth.admin_token is not set.";
@@ -41,7 +41,7 @@ async fn gate(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
         }
         Ok(false) | Err(_) => match auth::identify_operator(app, exchange).await? {
             Who::Operator => Who::Operator,
-            Who::Nobody => {
+            Who::Anonymous => {
                 let detail = "Registering needs the admin token; send `Authorization: Bearer <admin_token>`.";
                 return Err(auth::unauthenticated(detail));
             }

@@ -32,7 +32,7 @@ pub(super) const KNOWN: RouteAccess = RouteAccess::Own(|app, exchange| Box::pin(
 /// Callers that may manage the keys of a client: the operator, and a client with a valid key.
 async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match auth::identify(app, exchange).await? {
-        Who::Nobody => Err(auth::no_key()),
+        Who::Anonymous => Err(auth::no_key()),
         who @ (Who::Client(_) | Who::Operator) => Ok(who),
     }
 }
@@ -40,7 +40,7 @@ async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
 /// Like [`known`], or a client whose key expired recently (C-114).
 async fn known_or_expired(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match auth::identify_to_renew(app, exchange).await? {
-        Who::Nobody => Err(auth::no_key()),
+        Who::Anonymous => Err(auth::no_key()),
         who @ (Who::Client(_) | Who::Operator) => Ok(who),
     }
 }
@@ -48,9 +48,9 @@ async fn known_or_expired(app: &App, exchange: &mut Exchange) -> Result<Who, Api
 /// Like [`known`], or an anonymous caller for a first key, if registering is open.
 async fn known_or_first(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     let who = auth::identify(app, exchange).await?;
-    let Who::Nobody = who else { return Ok(who) };
+    let Who::Anonymous = who else { return Ok(who) };
     match auth::registers_anybody(app, exchange) {
-        Ok(true) => Ok(Who::Nobody),
+        Ok(true) => Ok(Who::Anonymous),
         Ok(false) => Err(auth::no_key()),
         Err(why) => Err(auth::key_needed(&why)),
     }
@@ -62,7 +62,7 @@ async fn create(call: Call<'_>) -> Result<Response, ApiError> {
     let rotate: Option<bool> = body::member(&call.body, "rotate", "true or false")?;
     let rotate = rotate.unwrap_or_default();
     let (key, secret) = api_keys::fresh(app, owned(&call).await?);
-    let first_only = matches!(call.who, Who::Nobody);
+    let first_only = matches!(call.who, Who::Anonymous);
     let key =
         api_keys::changed(app, KeyCommand::Create { key, rotate, first_only }).await?.ok_or_else(odd)?;
     call.exchange.set_subject(RequestSubject::Key { id: key.key.id, fresh: key.created });
@@ -80,7 +80,7 @@ async fn renew(call: Call<'_>) -> Result<Response, ApiError> {
     let (key, secret) = api_keys::fresh(call.app, owned(&call).await?);
     let shown = match &call.who {
         Who::Client(caller) => caller.key,
-        Who::Operator | Who::Nobody => None,
+        Who::Operator | Who::Anonymous => None,
     };
     let renew = KeyCommand::Renew { key, shown, grace: call.app.config.auth.renew_grace };
     let key = api_keys::changed(call.app, renew).await?.ok_or_else(odd)?;
@@ -111,8 +111,8 @@ pub(super) async fn owned(call: &Call<'_>) -> Result<ClientId, ApiError> {
             Some(_) => Err(ApiError::new(Kind::ForeignResource, "This is another client.")),
             None => Err(refused(Refusal::ClientNotFound)),
         },
-        Who::Nobody if own_clients::is_own(client) => Err(auth::no_key()),
-        Who::Client(_) | Who::Operator | Who::Nobody => Ok(client),
+        Who::Anonymous if own_clients::is_own(client) => Err(auth::no_key()),
+        Who::Client(_) | Who::Operator | Who::Anonymous => Ok(client),
     }
 }
 

@@ -172,7 +172,7 @@ impl Services {
     ) -> Result<Response<Body>, Infallible> {
         let address =
             real_address(&self.app.config.server.trusted_proxies, origin.address, request.headers());
-        let holder = ByteHolder::new(&Who::Nobody, address);
+        let holder = ByteHolder::new(&Who::Anonymous, address);
         let mut reservation = self.app.incoming.open(holder);
         if let Err(error) = reservation.grow(REFLECTION_CALL_BYTES + head_bytes(request.headers())) {
             return Ok(self.refuse(error, origin.address));

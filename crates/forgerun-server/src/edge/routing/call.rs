@@ -30,7 +30,7 @@ impl Call<'_> {
     pub fn client(&self) -> Option<&Caller> {
         match &self.who {
             Who::Client(caller) => Some(caller),
-            Who::Operator | Who::Nobody => None,
+            Who::Operator | Who::Anonymous => None,
         }
     }
 

@@ -105,7 +105,7 @@ pub(crate) async fn enter(
 /// Authenticates and authorises the caller.
 async fn admit(app: &App, exchange: &mut Exchange, access: RouteAccess) -> Result<Who, ApiError> {
     match access {
-        RouteAccess::Anyone => Ok(Who::Nobody),
+        RouteAccess::Anyone => Ok(Who::Anonymous),
         RouteAccess::Optional => auth::identify(app, exchange).await,
         RouteAccess::Client => auth::client(app, exchange).await.map(Who::Client),
         RouteAccess::ClientOrOperator => auth::client_or_operator(app, exchange).await,

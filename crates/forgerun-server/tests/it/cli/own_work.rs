@@ -46,7 +46,8 @@ fn a_wait_for_a_queue_that_no_worker_asks_for_says_so() {
     assert!(!attended.stderr.contains(words), "{}", attended.stderr);
 }
 
-/// A worker of `examples` outlives its server, reports what it cannot do, and stops when it is asked to.
+/// A worker of `examples` outlives its server, reports what it cannot do, and stops when it is
+/// asked to.
 fn outlives_its_server(program: &str, script: &str) {
     let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !found.is_ok_and(|status| status.success()) {

@@ -1,4 +1,5 @@
-//! The workers in `examples` do what their comments say, with nothing but the standard library of their language.
+//! The workers in `examples` do what their comments say, with nothing but the standard library of
+//! their language.
 
 use std::process::{Child, Command, Stdio};
 
