@@ -1,8 +1,9 @@
-//! What axum does when nothing is stored, and the least it does when something is: the measure that `forgerun bench http` holds
-//! the real handlers against. A program of its own, so that the one that is shipped has none of it.
+//! What axum does when nothing is stored, and the least it does when something is: the measure that
+//! `forgerun bench http` holds the real handlers against. A program of its own, so that the one
+//! that is shipped has none of it.
 //!
-//! Called as `forgerun-bare FOLDER [DATABASE_URL]`; says its address, and serves until it is killed. With the URL of an empty PostgreSQL database it
-//! keeps and finds jobs there.
+//! Called as `forgerun-bare FOLDER [DATABASE_URL]`; says its address, and serves until it is
+//! killed. With the URL of an empty PostgreSQL database it keeps and finds jobs there.
 
 use std::io::Write as _;
 use std::path::Path as FsPath;
@@ -65,7 +66,8 @@ impl AnyFloor {
     }
 }
 
-/// Serves a bare POST and GET, a POST that keeps what it gets, one that ends it besides, and a GET that looks it up.
+/// Serves a bare POST and GET, a POST that keeps what it gets, one that ends it besides, and a GET
+/// that looks it up.
 async fn serve(floor: AnyFloor) -> std::io::Result<()> {
     let floor = Arc::new(floor);
     let durable = post(keep).with_state(floor.clone());
@@ -146,7 +148,8 @@ async fn find(State(floor): State<Arc<AnyFloor>>, Path(id): Path<String>) -> Res
     }
 }
 
-/// The least that answers a gRPC call: the message is read, another is sent back, and nothing is kept.
+/// The least that answers a gRPC call: the message is read, another is sent back, and nothing is
+/// kept.
 mod grpc {
     use std::convert::Infallible;
     use std::net::SocketAddr;

@@ -15,13 +15,15 @@ use crate::terminal::{complain, print, say};
 pub struct ConformanceFlags {
     /// The server, such as http://127.0.0.1:8080
     url: String,
-    /// By what: problem, async-members, operations or ojs; may be given several times [default: all, ojs only where it is served]
+    /// Contract: problem, async-members, operations or ojs; may be given several times [default:
+    /// all, ojs only where it is served]
     #[arg(long = "contract", value_name = "CONTRACT")]
     contracts: Vec<Contract>,
     /// The API key [env: FORGERUN_API_KEY]
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// What is particular to the server: where jobs are submitted, which bodies end how, how to authenticate [default: as ForgeRun has it]
+    /// Description of the server: where jobs are submitted, which bodies lead to which end, how to
+    /// authenticate [default: as ForgeRun]
     #[arg(long, value_name = "FILE.toml")]
     describe: Option<PathBuf>,
     /// Write the verdict as JUnit, for continuous integration
@@ -32,7 +34,7 @@ pub struct ConformanceFlags {
     json: bool,
 }
 
-/// Judges, prints, and ends with 0 if no MUST is broken.
+/// Checks a server and prints the verdict; exit code 0 if no MUST is violated.
 pub fn conformance(flags: &ConformanceFlags) -> Exit {
     let description = match description(flags) {
         Ok(description) => description,

@@ -1,20 +1,20 @@
-//! Exit codes: the one place that gives them numbers. Scripts rely on these; never change one.
+//! Exit codes. Scripts rely on the numbers; never change one.
 
 use std::process::{ExitCode, Termination};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// All went well; also a server that was asked to stop.
+    /// Success; also a server that was stopped on request.
     Done = 0,
     Failure = 1,
     /// The command line or the configuration is wrong. Nothing was started.
     Usage = 2,
-    /// The job that was waited for failed.
+    /// The job failed.
     JobFailed = 3,
-    /// The job that was waited for did not end in time.
+    /// The job did not end in time.
     TimedOut = 4,
-    /// The server does not accept the key.
+    /// The server refuses the key.
     NotAuthorised = 5,
     /// The server cannot be reached.
     Unreachable = 6,

@@ -1,12 +1,12 @@
-//! The commands of `forgerun` that know a server only from outside, over HTTP or gRPC. A crate of its own, so that it is built beside the
-//! server and not after it, and in less time: nobody waits for what it does, only for what a server does.
+//! The commands of `forgerun` that call a server over HTTP or gRPC. A crate of its own, so that it
+//! is built in parallel with the server, and optimised for size.
 //!
 //! - `client_commands`: submit, wait, list, cancel; queues, schedules, failures, workflows, keys.
-//! - `worker`: a program or a URL does the work of jobs.
-//! - `init`: the beginning of a project that submits and works.
-//! - `conformance` and `traffic`: the front of `forgerun-probe`.
-//! - `exit`: what the process says when it ends.
-//! - `terminal`: what is said to people and to scripts.
+//! - `worker`: runs jobs with a program or URL.
+//! - `init`: starts a project that submits and works.
+//! - `conformance` and `traffic`: the command line of `forgerun-probe`.
+//! - `exit`: exit codes.
+//! - `terminal`: output for terminals and scripts.
 
 pub mod client_commands;
 pub mod conformance;

@@ -1,4 +1,4 @@
-//! What is printed on standard output and standard error.
+//! Standard output and standard error.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -9,10 +9,11 @@ use forgerun_problem::{Problem, ProblemBuilder};
 
 use crate::Exit;
 
-/// Whether an error is printed as a problem object. Set once, before the command line is parsed: a wrong command line is an error too.
+/// Whether errors are printed as problem objects. Set once, before the command line is parsed: its
+/// errors count, too.
 static ERRORS_AS_JSON: AtomicBool = AtomicBool::new(false);
 
-/// Prints errors as problem objects from now on if `--json` is among these arguments, the program's name left out.
+/// Prints errors as problem objects if `--json` is among these arguments.
 pub fn follow_json_flag(arguments: impl Iterator<Item = OsString>) {
     let mut own = arguments.take_while(|argument| argument != "--");
     let is_flag =
@@ -25,13 +26,13 @@ pub fn errors_are_json() -> bool {
     ERRORS_AS_JSON.load(Ordering::Relaxed)
 }
 
-/// Prints to standard output; the given end, unless that fails. A reader who has had enough is no reason to complain.
+/// Prints to standard output; returns `exit`, unless that fails. A closed pipe is no error.
 pub fn print(text: &str, exit: Exit) -> Exit {
     let mut out = io::stdout().lock();
     printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()), exit)
 }
 
-/// The given end, unless printing failed.
+/// `exit`, unless printing failed.
 pub fn printed(printed: io::Result<()>, exit: Exit) -> Exit {
     match printed {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -41,7 +42,7 @@ pub fn printed(printed: io::Result<()>, exit: Exit) -> Exit {
     }
 }
 
-/// Says what went wrong on standard error.
+/// Prints an error on standard error.
 pub fn complain(error: &dyn Error, exit: Exit) -> Exit {
     say(&error.to_string(), exit)
 }
@@ -78,7 +79,8 @@ pub(crate) fn problem_of(exit: Exit) -> ProblemBuilder {
     Problem::builder(format!("urn:forgerun:cli:{kind}")).title(title).status(status)
 }
 
-/// A text of somebody else in one line, without what would draw on the screen or turn the direction of what follows.
+/// A foreign text in one line, without characters that draw on the screen or change the text
+/// direction.
 pub(crate) fn clean(text: &str) -> String {
     text.replace(draws, " ")
 }
@@ -88,7 +90,7 @@ pub(crate) fn clean_lines(text: &str) -> String {
     text.replace(|sign| sign != '\n' && draws(sign), " ")
 }
 
-/// Control characters, and those that change the direction of the text around them.
+/// Control characters, and those that change the text direction.
 fn draws(sign: char) -> bool {
     let turns = matches!(sign, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || sign.is_control()

@@ -31,62 +31,62 @@ pub struct TrafficFlags {
     /// A scenario by its name (`forgerun traffic list`), or a file
     #[arg(required = true, value_name = "SCENARIO|FILE")]
     scenario: Option<String>,
-    /// Decides all that is left to chance [default: the scenario's]
+    /// Seed of all random choices [default: the scenario's]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// How long it takes in all; phases keep their proportions [default: the scenario's]
+    /// Total duration; phases keep their proportions [default: the scenario's]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Jobs per second at the highest; phases keep their proportions [default: the scenario's]
+    /// Maximum jobs per second; phases keep their proportions [default: the scenario's]
     #[arg(long, value_name = "N")]
     rate: Option<f64>,
-    /// Start a server for the run, on a free port, with data that are thrown away
+    /// Start a server for the run, on a free port, with temporary data
     #[arg(long = "self", conflicts_with_all = ["url", "key", "admin_token"])]
     own: bool,
-    /// Kill that server so many times meanwhile, start it again, and see that nothing acknowledged is lost
+    /// Kill and restart that server so many times, and check that nothing acknowledged is lost
     #[arg(long, value_name = "N", default_value_t = 0, requires = "own", value_parser = clap::value_parser!(u32).range(..=1000))]
     kill: u32,
     /// Write a page with plots
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
-    /// Write what was measured and found as JSON; - for standard output
+    /// Write measurements and violations as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Requests under way at once
+    /// Maximum concurrent requests
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS_DEFAULT)]
     connections: usize,
-    /// How long jobs that have not ended are waited for after the last phase [default: 1m]
+    /// Wait for open jobs after the last phase [default: 1m]
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     drain: Option<Duration>,
-    /// Yes, the server is not on this machine, and its owner knows
+    /// Allow a server on another machine, whose owner agrees
     #[arg(long)]
     yes_remote: bool,
     /// The server [env: FORGERUN_URL] [default: http://127.0.0.1:8080]
     #[arg(long, value_name = "URL", help_heading = "Server")]
     url: Option<String>,
-    /// One key for everything, instead of clients made for the run [env: FORGERUN_API_KEY]
+    /// One key for all requests, instead of new clients [env: FORGERUN_API_KEY]
     #[arg(long, value_name = "KEY", help_heading = "Server")]
     key: Option<String>,
-    /// The operator's token, where clients cannot be made without [env: FORGERUN_ADMIN_TOKEN]
+    /// The operator's token, if creating clients needs it [env: FORGERUN_ADMIN_TOKEN]
     #[arg(long, value_name = "TOKEN", help_heading = "Server")]
     admin_token: Option<String>,
-    /// Print the summary alone
+    /// Print only the summary
     #[arg(long, short)]
     quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum TrafficCommand {
-    /// List the scenarios that come along, and what each is for
+    /// List the built-in scenarios and their purposes
     List,
-    /// Print a scenario as TOML: a beginning for one of your own
+    /// Print a scenario as TOML: a template for your own
     Show {
         /// Its name
         name: String,
     },
 }
 
-/// Plays, prints, and ends with 0 if nothing was wrong.
+/// Plays a scenario and prints the summary; exit code 0 without violations.
 pub fn traffic(flags: &TrafficFlags) -> Exit {
     match &flags.command {
         Some(TrafficCommand::List) => return list(),
@@ -117,7 +117,7 @@ pub fn traffic(flags: &TrafficFlags) -> Exit {
             row(tick);
         }
     })));
-    // What is left of the server's data is of no use to anybody.
+    // The remaining data are worthless.
     let _ = fs::remove_dir_all(&folder);
     match ended {
         None => say("stopped before the end", Exit::Failure),
@@ -134,7 +134,7 @@ pub fn traffic(flags: &TrafficFlags) -> Exit {
     }
 }
 
-/// Plays to the end; `None` if somebody stops it before. The server of its own ends with it.
+/// Plays to the end; `None` if interrupted. A started server ends with it.
 async fn until_stopped<T>(playing: impl Future<Output = T>) -> Option<T> {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))

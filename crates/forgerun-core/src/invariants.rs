@@ -118,7 +118,7 @@ pub fn order<'a>(open: impl IntoIterator<Item = &'a Delivery>) -> Result<(), Bro
     for delivery in open {
         match last {
             None if delivery.stage == DeliveryStage::Blocked => {
-                return Err(Broken("the first of a chain waits for nobody"));
+                return Err(Broken("the first open delivery of a chain can be sent"));
             }
             Some(_) if delivery.stage != DeliveryStage::Blocked => {
                 return Err(Broken("what is behind in a chain waits for the first"));

@@ -24,18 +24,18 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else asks")]
+    #[expect(clippy::disallowed_methods, reason = "all other code uses this clock")]
     fn now(&self) -> Time {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Time::from_micros(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else asks")]
+    #[expect(clippy::disallowed_methods, reason = "all other code uses this clock")]
     fn sleep(&self, span: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(tokio::time::sleep(span))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "these are the dice that everybody else asks")]
+    #[expect(clippy::disallowed_methods, reason = "all other code uses this randomness")]
     fn random(&self) -> u128 {
         // A cryptographic generator, seeded by the operating system.
         rand::random()
@@ -85,10 +85,7 @@ impl StoreClock {
         self.ahead.store(ahead, Ordering::Relaxed);
         if change.abs() >= TOLD_FROM_US {
             let seconds = ahead as f64 / 1e6;
-            tracing::warn!(
-                database_ahead_s = seconds,
-                "the clocks of this machine and of the database differ; going by the database's"
-            );
+            tracing::warn!(database_ahead_s = seconds, "clock differs from the database's, which is used");
         }
     }
 

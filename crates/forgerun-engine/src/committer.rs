@@ -238,7 +238,7 @@ fn first_of(waiting: &mut Vec<QueuedCommand>, weight_max: usize) -> Vec<QueuedCo
 
 fn note(done: Result<(), JoinError>) {
     if let Err(error) = done {
-        tracing::error!(%error, "a batch broke off");
+        tracing::error!(%error, "batch aborted");
     }
 }
 
@@ -330,7 +330,7 @@ impl CommitContext {
     }
 
     fn give_up(&self, replies: Vec<Reply>, error: forgerun_store::Error) {
-        tracing::error!(n_commands = replies.len(), %error, "could not write a batch");
+        tracing::error!(n_commands = replies.len(), %error, "batch write failed");
         self.observer.failed(error.fault, replies.len());
         if error.fault == Fault::Unknown {
             // It may be written, and no other part would announce what it made possible.
@@ -398,8 +398,8 @@ const fn is_of_one_command(fault: Fault) -> bool {
 
 fn log_set_aside(SetAside { row, reason, .. }: &SetAside) {
     match row {
-        RowId::Job(id) => tracing::error!(job.id = %id, reason, "a job is set aside"),
-        RowId::Delivery(id) => tracing::error!(delivery.id = %id, reason, "a delivery is set aside"),
+        RowId::Job(id) => tracing::error!(job.id = %id, reason, "job set aside"),
+        RowId::Delivery(id) => tracing::error!(delivery.id = %id, reason, "delivery set aside"),
     }
 }
 

@@ -89,7 +89,7 @@ async fn work(engine: Engine, stop: CancellationToken) {
             }),
             Err(Error::Stopped) => break,
             Err(error) => {
-                tracing::warn!(%error, "could not look for redrives; trying again");
+                tracing::warn!(%error, "claiming redrives failed: retrying");
                 engine.clock().sleep(STORE_RETRY).await;
             }
         }
@@ -129,12 +129,12 @@ async fn carry_out(engine: Engine, job: Job, stop: CancellationToken) {
         // Cancelled, or taken over by another node.
         Err(Error::Refused(_) | Error::Stopped) => return,
         Err(error) => {
-            tracing::warn!(job.id = %job.id, %error, "a redrive waits for the store");
+            tracing::warn!(job.id = %job.id, %error, "redrive waiting for the store");
             return;
         }
     };
     if let Err(error) = engine.commands().run(report).await {
-        tracing::info!(job.id = %job.id, %error, "the end of a redrive was not written; it is carried out again");
+        tracing::info!(job.id = %job.id, %error, "end of redrive not written: it is repeated");
     }
 }
 

@@ -38,7 +38,7 @@ async fn work(context: &CommitContext, options: &Options) {
                     tokio::task::yield_now().await;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "could not sweep; trying again later");
+                    tracing::warn!(%error, "sweep failed: retried later");
                     break;
                 }
             }
@@ -92,7 +92,7 @@ async fn drop_overdue(
             sink = sink.as_str(),
             n_events,
             max_lag_hours = options.sink_lag_max.as_secs() / 3600,
-            "events were deleted that the sink has not sent: it was behind for longer than sinks.max_lag_hours"
+            "unsent events deleted: the sink lagged for longer than sinks.max_lag_hours"
         );
         context.observer.dropped(sink.as_str(), n_events);
     }

@@ -116,7 +116,7 @@ async fn work(context: &CommitContext, commands: &CommandQueue, ids: &Ids, optio
             Ok(()) => context.alarm.wait(clock, options.due_refresh).await,
             Err(Error::Stopped) => return,
             Err(error) => {
-                tracing::warn!(%error, "could not do what is due; trying again");
+                tracing::warn!(%error, "due processing failed: retrying");
                 clock.sleep(options.store_retry).await;
             }
         }
@@ -128,13 +128,13 @@ async fn restore(context: &CommitContext, commands: &CommandQueue) {
     let rows = match context.store.set_aside(RESTORED_MAX).await {
         Ok(rows) => rows,
         Err(error) => {
-            tracing::warn!(%error, "could not look for rows that were set aside");
+            tracing::warn!(%error, "restoring rows: query failed");
             return;
         }
     };
     for SetAside { row, .. } in rows {
         if let Err(error) = commands.run(Command::Restore(row)).await {
-            tracing::warn!(?row, %error, "a row stays set aside");
+            tracing::warn!(?row, %error, "row stays set aside");
         }
     }
 }
@@ -147,7 +147,7 @@ async fn bring_forward(context: &CommitContext, commands: &CommandQueue) {
         let page = match context.store.records::<Schedule>(None, after, SCHEDULE_PAGE).await {
             Ok(page) => page,
             Err(error) => {
-                tracing::warn!(%error, "could not look for schedules whose next tick is too late");
+                tracing::warn!(%error, "schedule check failed");
                 return;
             }
         };
@@ -156,7 +156,7 @@ async fn bring_forward(context: &CommitContext, commands: &CommandQueue) {
         let now = context.clock.now();
         for firing in page.into_iter().filter_map(|schedule| schedules::brought_forward(schedule, now)) {
             if let Err(error) = commands.run(firing).await {
-                tracing::warn!(%error, "could not correct the next tick of a schedule");
+                tracing::warn!(%error, "schedule correction failed");
             }
         }
     }
@@ -213,7 +213,7 @@ async fn fire(
 /// Takes back the jobs of lost workers.
 async fn take_back(commands: &CommandQueue, lost: Vec<WorkerLost>) -> Result<(), Error> {
     for lost in &lost {
-        tracing::info!(worker = %lost.worker.name, jobs = lost.jobs.len(), "a worker is gone; taking back its jobs");
+        tracing::info!(worker = %lost.worker.name, jobs = lost.jobs.len(), "worker lost: its jobs are taken back");
     }
     let take_back = |lost| Command::Worker(WorkerCommand::Lost(lost));
     let answers = commands.run_all(lost.into_iter().map(take_back).collect()).await;

@@ -1,7 +1,7 @@
 //! Judges a problem object.
 //!
-//! `cargo run -p forgerun-problem --example check` judges a sample; give it the path of a JSON file to judge
-//! that.
+//! `cargo run -p forgerun-problem --example check` judges a sample; give it the path of a JSON file
+//! to judge that.
 
 use forgerun_problem::check::inspect_json;
 

@@ -1,7 +1,8 @@
-//! Reads a problem with several faults, as they come from real servers, and says what was made of it.
+//! Reads a problem with several faults, as they come from real servers, and says what was made of
+//! it.
 //!
-//! `cargo run -p forgerun-problem --example read` reads a sample; give it the path of a JSON or XML file to
-//! read that.
+//! `cargo run -p forgerun-problem --example read` reads a sample; give it the path of a JSON or XML
+//! file to read that.
 
 use forgerun_problem::BaseUri;
 use forgerun_problem::read::Reader;

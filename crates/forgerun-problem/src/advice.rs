@@ -1,14 +1,14 @@
 //! Whether and when to submit a failed job again.
 //!
-//! Pure functions: the time and the randomness are arguments, nothing sleeps, nothing is sent. The advice
-//! keeps a consumer safe from a server that is wrong or malicious:
+//! Pure functions: the time and the randomness are arguments, nothing sleeps, nothing is sent. The
+//! advice keeps a consumer safe from a server that is wrong or malicious:
 //!
 //! - a job is submitted again only if the server says so (`retryable`); `retryAfter` alone is no
 //!   permission;
 //! - never more than [`Policy::attempts_max`] times;
 //! - never sooner than [`Policy::floor`], even if `retryAfter` is 0;
-//! - never before `retryAfter` has passed, counted from `completedAt` (or from the receipt, if that is
-//!   missing);
+//! - never before `retryAfter` has passed, counted from `completedAt` (or from the receipt, if that
+//!   is missing);
 //! - not at all if `retryAfter` is beyond [`Policy::ceiling`];
 //! - later each time, and never at the same moment as everybody else.
 //!
@@ -39,18 +39,20 @@ use crate::timestamp::Timestamp;
 pub struct Policy {
     /// The least wait, whatever the server says: 1 s.
     pub floor: Duration,
-    /// A longer `retryAfter` means that a retry is impractical; also the longest wait advised: 3600 s.
+    /// A longer `retryAfter` means that a retry is impractical; also the longest wait advised: 3600
+    /// s.
     pub ceiling: Duration,
     /// How many times a job is submitted again: 5.
     pub attempts_max: u32,
-    /// The backoff before the first retry lies between this and its double: 1 s. It doubles from retry to
-    /// retry.
+    /// The backoff before the first retry lies between this and its double: 1 s. It doubles from
+    /// retry to retry.
     pub backoff_base: Duration,
     /// Where doubling ends: 60 s.
     pub backoff_max: Duration,
     /// What to assume where the server does not say whether a failure is retryable: no.
     ///
-    /// Some error catalogues give each code a default of its own; whoever knows the code sets it here.
+    /// Some error catalogues give each code a default of its own; whoever knows the code sets it
+    /// here.
     pub retryable_if_absent: bool,
 }
 
@@ -125,8 +127,8 @@ impl Policy {
         }
     }
 
-    /// At least the floor and what the server still asks for; at least the backoff, plus up to as much
-    /// again.
+    /// At least the floor and what the server still asks for; at least the backoff, plus up to as
+    /// much again.
     fn wait(&self, remaining: Duration, situation: &Situation) -> Duration {
         let doublings = situation.retries_made.min(31);
         let backoff = self.backoff_base.saturating_mul(1 << doublings).min(self.backoff_max);
@@ -137,8 +139,8 @@ impl Policy {
     }
 }
 
-/// `retryAfter` less the time that has passed since the job ended. A `completedAt` in the future is a
-/// clock that disagrees with ours: nothing has passed then, but nothing is added either.
+/// `retryAfter` less the time that has passed since the job ended. A `completedAt` in the future is
+/// a clock that disagrees with ours: nothing has passed then, but nothing is added either.
 fn remaining(job: &Job, retry_after: Duration, situation: &Situation) -> Duration {
     let since = job.completed_at().unwrap_or(situation.received_at);
     retry_after.saturating_sub(since.until(situation.now))

@@ -1,7 +1,7 @@
 //! Problems as responses of axum handlers.
 //!
-//! A [`Problem`] returned from a handler becomes JSON with its own status code. With [`Preferences`] as an
-//! extractor the client gets the representation it asks for:
+//! A [`Problem`] returned from a handler becomes JSON with its own status code. With
+//! [`Preferences`] as an extractor the client gets the representation it asks for:
 //!
 //! ```
 //! use forgerun_problem::Problem;
@@ -76,8 +76,8 @@ pub struct ProblemResponse {
 }
 
 impl ProblemResponse {
-    /// The answer to a failed request. Its code is the problem's `status`, so that they always agree; 500
-    /// if there is none or it is not final (1xx).
+    /// The answer to a failed request. Its code is the problem's `status`, so that they always
+    /// agree; 500 if there is none or it is not final (1xx).
     #[must_use]
     pub fn new(problem: Problem) -> Self {
         let status = problem.status().map_or(500, |status| status.code());
@@ -91,7 +91,8 @@ impl ProblemResponse {
         Self { problem, code, representation: Representation::Json, language: None }
     }
 
-    /// A stored report, fetched with success: the response is 200 and the problem keeps its own `status`.
+    /// A stored report, fetched with success: the response is 200 and the problem keeps its own
+    /// `status`.
     #[must_use]
     pub fn report(problem: Problem) -> Self {
         Self { problem, code: StatusCode::OK, representation: Representation::Json, language: None }
@@ -104,7 +105,8 @@ impl ProblemResponse {
         self
     }
 
-    /// Says in which language title and detail are; nothing is said if that is no text for a header.
+    /// Says in which language title and detail are; nothing is said if that is no text for a
+    /// header.
     #[must_use]
     pub fn in_language(mut self, language: &str) -> Self {
         self.language = HeaderValue::from_str(language).ok();

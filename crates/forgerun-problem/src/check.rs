@@ -1,9 +1,10 @@
 //! Judging someone's problem object: how far it conforms, what it breaks, and how to mend that.
 //!
-//! Readers forgive; this module does not. It looks at the raw JSON object and lists every broken MUST and
-//! SHOULD it can see from the outside, each with the id of the requirement in the project's catalogue
-//! (`PD-` for draft-ietf-httpapi-rfc7807bis-04, `AJ-` for the async-job draft) and a sentence on how to
-//! mend it. What only the maker can know (is this the right title? is the id unguessable?) is not judged.
+//! Readers forgive; this module does not. It looks at the raw JSON object and lists every broken
+//! MUST and SHOULD it can see from the outside, each with the id of the requirement in the
+//! project's catalogue (`PD-` for draft-ietf-httpapi-rfc7807bis-04, `AJ-` for the async-job draft)
+//! and a sentence on how to mend it. What only the maker can know (is this the right title? is the
+//! id unguessable?) is not judged.
 //!
 //! ```
 //! use forgerun_problem::check::{Level, inspect_json};
@@ -137,8 +138,8 @@ pub fn inspect_json(document: &[u8]) -> Result<Report, ReadError> {
     }
 }
 
-/// Judges a problem of this library's making. It can not break a MUST, but it can be mended where it
-/// breaks a SHOULD.
+/// Judges a problem of this library's making. It can not break a MUST, but it can be mended where
+/// it breaks a SHOULD.
 #[must_use]
 pub fn inspect_problem(problem: &Problem) -> Report {
     match serde_json::to_value(problem) {

@@ -4,10 +4,11 @@ use std::fmt;
 
 use crate::limits::CORRELATION_CHARS_MAX;
 
-/// A client's correlation id, reduced to what is safe to print anywhere: 1 to 256 of `A-Z a-z 0-9 . _ -`.
+/// A client's correlation id, reduced to what is safe to print anywhere: 1 to 256 of `A-Z a-z 0-9 .
+/// _ -`.
 ///
-/// The same input always gives the same id, so a client that wants to recognise its own value compares with
-/// `CorrelationId::sanitize(its_value)`.
+/// The same input always gives the same id, so a client that wants to recognise its own value
+/// compares with `CorrelationId::sanitize(its_value)`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct CorrelationId(Box<str>);
 

@@ -1,6 +1,8 @@
-//! What an extension value may be, so that every format can carry it and every reader gets back the same.
+//! What an extension value may be, so that every format can carry it and every reader gets back the
+//! same.
 //!
-//! Values nest at most [`DEPTH_MAX`] deep, and numbers have one form each: a whole number of at most
+//! Values nest at most [`DEPTH_MAX`] deep, and numbers have one form each: a whole number of at
+//! most
 //! [`SAFE_INTEGER_MAX`] is an integer, everything else a double. Larger integers are refused when building
 //! (other readers would round them without a word; send them as strings) and rounded when reading.
 
@@ -51,8 +53,8 @@ pub(crate) fn normal_number(number: &Number) -> (Number, Exactness) {
         return ((double as i64).into(), Exactness::Exact);
     }
     let normal = Number::from_f64(double).expect("a JSON number is finite");
-    // Digits that every reader turns into this double, and which this double prints, are exact enough:
-    // that is what a large double looks like when it has been written.
+    // Digits that every reader turns into this double, and which this double prints, are exact
+    // enough: that is what a large double looks like when it has been written.
     let printed = ryu_js::Buffer::new().format_finite(double) == number.to_string();
     let exact = number.is_f64() || printed;
     (normal, if exact { Exactness::Exact } else { Exactness::Rounded })

@@ -1,14 +1,14 @@
 //! Writing the `Problem` header field, a Structured Fields Dictionary.
 //!
-//! The field belongs to draft-ietf-httpapi-rfc7807bis-04. It was taken out before RFC 9457 was published,
-//! so it is an extension of HTTP that only those who know the draft will understand. It can say in a
-//! header or trailer what went wrong beside a response that is itself a success.
+//! The field belongs to draft-ietf-httpapi-rfc7807bis-04. It was taken out before RFC 9457 was
+//! published, so it is an extension of HTTP that only those who know the draft will understand. It
+//! can say in a header or trailer what went wrong beside a response that is itself a success.
 //!
-//! It can carry less than the body: keys are lower-case, strings are ASCII. What does not fit is left
-//! out. An extension goes in only if the caller names the structured type its problem type defines for
-//! it. The async-job members have camelCase names that no key can have; [`FieldWriter::job_members`]
-//! writes some of them in the spellings of [`JOB_SPELLINGS`], which problem types that use them should
-//! document.
+//! It can carry less than the body: keys are lower-case, strings are ASCII. What does not fit is
+//! left out. An extension goes in only if the caller names the structured type its problem type
+//! defines for it. The async-job members have camelCase names that no key can have;
+//! [`FieldWriter::job_members`] writes some of them in the spellings of [`JOB_SPELLINGS`], which
+//! problem types that use them should document.
 
 use serde_json::Value;
 use sfv::{Decimal, DictSerializer, Integer, KeyRef, RefBareItem, StringRef, TokenRef};
@@ -52,7 +52,8 @@ pub struct FieldWriter {
 }
 
 impl FieldWriter {
-    /// A writer for responses with this status code: the `status` key is written only if it says the same.
+    /// A writer for responses with this status code: the `status` key is written only if it says
+    /// the same.
     #[must_use]
     pub fn new(response_status: u16) -> Self {
         Self { response_status, job_members: false, extensions: Vec::new() }
@@ -65,8 +66,8 @@ impl FieldWriter {
         self
     }
 
-    /// Also writes this extension, as its problem type defines it. Nothing is written where the name is
-    /// no key, or the value does not fit the type.
+    /// Also writes this extension, as its problem type defines it. Nothing is written where the
+    /// name is no key, or the value does not fit the type.
     #[must_use]
     pub fn extension(mut self, name: impl Into<String>, as_type: FieldType) -> Self {
         self.extensions.push((name.into(), as_type));

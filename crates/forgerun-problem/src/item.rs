@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 use crate::extension::{self, ExtensionError};
 use crate::member::{ITEM_NAMES, Member, Node};
 
-/// How an item ended. There is no `COMPLETED_WITH_ERRORS` here: one item can not be a partial batch.
+/// How an item ended. There is no `COMPLETED_WITH_ERRORS` here: one item can not be a partial
+/// batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ItemStatus {
     /// Ended well.

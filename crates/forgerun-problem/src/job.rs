@@ -2,8 +2,8 @@
 //!
 //! A [`Job`] can hold any subset of the members, and none that contradict each other: there is no
 //! `completedAt` beside a state the job may still leave. The members stand at the top level of the
-//! problem object; they may also stand in plain JSON, for example in the status of a job that went well,
-//! so a `Job` can be serialised on its own.
+//! problem object; they may also stand in plain JSON, for example in the status of a job that went
+//! well, so a `Job` can be serialised on its own.
 
 use serde::{Serialize, Serializer};
 
@@ -29,8 +29,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// Starts an empty job. With `id`, `status` and `submitted_at` it is fully conformant; all else is
-    /// optional.
+    /// Starts an empty job. With `id`, `status` and `submitted_at` it is fully conformant; all else
+    /// is optional.
     #[must_use]
     pub fn builder() -> JobBuilder {
         JobBuilder::default()
@@ -60,8 +60,8 @@ impl Job {
         self.completed_at
     }
 
-    /// Whether submitting the job again with the same input may help; `None` if the server did not say,
-    /// which by this draft means no.
+    /// Whether submitting the job again with the same input may help; `None` if the server did not
+    /// say, which by this draft means no.
     #[must_use]
     pub fn retryable(&self) -> Option<bool> {
         self.retryable
@@ -175,7 +175,8 @@ impl JobBuilder {
         self
     }
 
-    /// The client's own id for the request; an `Option`, because sanitising may leave nothing of it.
+    /// The client's own id for the request; an `Option`, because sanitising may leave nothing of
+    /// it.
     #[must_use]
     pub fn correlation_id(mut self, id: impl Into<Option<CorrelationId>>) -> Self {
         self.0.correlation_id = id.into();
@@ -192,8 +193,8 @@ impl JobBuilder {
     /// Checks the members together.
     ///
     /// # Errors
-    /// When `completedAt` stands beside a state the job may still leave, a registered state is misspelt,
-    /// or `retryAfter` is not a number JSON readers agree on.
+    /// When `completedAt` stands beside a state the job may still leave, a registered state is
+    /// misspelt, or `retryAfter` is not a number JSON readers agree on.
     pub fn build(self) -> Result<Job, JobError> {
         if let Some(status) = self.0.status.as_ref().filter(|status| status.is_misspelt()) {
             return Err(JobError::MisspeltStatus(status.clone()));

@@ -1,4 +1,5 @@
-//! The states of an asynchronous job: the seven registered ones, and whatever else a server defines.
+//! The states of an asynchronous job: the seven registered ones, and whatever else a server
+//! defines.
 
 use std::fmt;
 
@@ -47,7 +48,8 @@ impl JobStatus {
         }
     }
 
-    /// A state which its server documents as terminal. Registered names keep their registered meaning.
+    /// A state which its server documents as terminal. Registered names keep their registered
+    /// meaning.
     #[must_use]
     pub fn documented_as_terminal(name: &str) -> Self {
         match Self::new(name) {

@@ -1,8 +1,9 @@
 //! Writing JSON: in the model's order, or canonically (RFC 8785).
 //!
-//! Both forms are one line and differ only in the order of members. Numbers and strings are written the way
-//! ECMAScript does, as RFC 8785 asks, so the canonical form of an object read back is the same bytes again.
-//! Writing can not fail: depth and numbers were checked when the object was built.
+//! Both forms are one line and differ only in the order of members. Numbers and strings are written
+//! the way ECMAScript does, as RFC 8785 asks, so the canonical form of an object read back is the
+//! same bytes again. Writing can not fail: depth and numbers were checked when the object was
+//! built.
 
 use std::cmp::Ordering;
 use std::fmt::{self, Write as _};
@@ -60,8 +61,8 @@ impl fmt::Debug for Digest {
 
 /// Canonical JSON (RFC 8785) of any value, for those who digest more than problems.
 ///
-/// Integers beyond ±2^53 are written as the double next to them, as the RFC has it. The depth of `value`
-/// is the caller's care.
+/// Integers beyond ±2^53 are written as the double next to them, as the RFC has it. The depth of
+/// `value` is the caller's care.
 #[must_use]
 pub fn canonical(value: &Value) -> String {
     let mut writer = JsonWriter::with_capacity(estimate(Node::Value(value)), Order::Canonical);
@@ -75,12 +76,14 @@ enum Order {
     Canonical,
 }
 
-/// Members a typical object has with its nested ones on the way down; more costs another allocation.
+/// Members a typical object has with its nested ones on the way down; more costs another
+/// allocation.
 const MEMBERS_USUAL: usize = 32;
 
 struct JsonWriter<'a> {
     out: String,
-    /// Members of the objects being written, outermost first, so that sorting needs one allocation in all.
+    /// Members of the objects being written, outermost first, so that sorting needs one allocation
+    /// in all.
     open: Vec<Member<'a>>,
     order: Order,
 }
@@ -205,7 +208,8 @@ impl<'a> JsonWriter<'a> {
     }
 }
 
-/// Roughly how many bytes a value takes, so that the output is allocated once. Escapes may exceed it.
+/// Roughly how many bytes a value takes, so that the output is allocated once. Escapes may exceed
+/// it.
 fn estimate(node: Node<'_>) -> usize {
     match node {
         Node::Text(text) => text.len() + 2,
@@ -232,8 +236,8 @@ fn estimate(node: Node<'_>) -> usize {
 
 /// The order of RFC 8785: by UTF-16 code units.
 ///
-/// It differs from the order of the bytes in one way: characters beyond U+FFFF (first byte F0 and up) are
-/// surrogates in UTF-16 and come before U+E000 to U+FFFF (first byte EE and EF).
+/// It differs from the order of the bytes in one way: characters beyond U+FFFF (first byte F0 and
+/// up) are surrogates in UTF-16 and come before U+E000 to U+FFFF (first byte EE and EF).
 fn utf16_order(a: &str, b: &str) -> Ordering {
     let rank = |byte: u8| match byte {
         0xF0.. => u16::from(byte) - 2,

@@ -1,6 +1,7 @@
 //! The one list of what a problem object holds, from which all writers work.
 //!
-//! JSON, canonical JSON, XML and the header field walk the same members, so they can not drift apart.
+//! JSON, canonical JSON, XML and the header field walk the same members, so they can not drift
+//! apart.
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! Which representation and which language a client wants.
 //!
-//! Errors are never refused for lack of an acceptable form: whoever asks for something else gets JSON, as
-//! HTTP allows.
+//! Errors are never refused for lack of an acceptable form: whoever asks for something else gets
+//! JSON, as HTTP allows.
 
 /// A form of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,10 +14,10 @@ pub enum Representation {
 
 /// Picks a representation by an `Accept` header.
 ///
-/// `application/json` counts as a wish for problem+json and `application/xml` or `text/xml` as one for
-/// problem+xml, but the latter only where JSON is not acceptable at all: browsers list it without meaning
-/// it. A wildcard such as `text/*` is no wish for XML. Between equal weights the more specific wish wins,
-/// then JSON.
+/// `application/json` counts as a wish for problem+json and `application/xml` or `text/xml` as one
+/// for problem+xml, but the latter only where JSON is not acceptable at all: browsers list it
+/// without meaning it. A wildcard such as `text/*` is no wish for XML. Between equal weights the
+/// more specific wish wins, then JSON.
 #[must_use]
 pub fn representation(accept: Option<&str>) -> Representation {
     let ranges: Vec<_> = split(accept.unwrap_or("*/*"), b',').filter_map(Range::parse).collect();
@@ -37,8 +37,8 @@ pub fn representation(accept: Option<&str>) -> Representation {
     if xml > json || (json.is_none() && any_xml) { Representation::Xml } else { Representation::Json }
 }
 
-/// Picks a language by an `Accept-Language` header: RFC 4647 lookup, that is, `de-CH` is served by `de`
-/// if there is nothing closer. Whoever wants none of them gets the default.
+/// Picks a language by an `Accept-Language` header: RFC 4647 lookup, that is, `de-CH` is served by
+/// `de` if there is nothing closer. Whoever wants none of them gets the default.
 #[must_use]
 pub fn language<'a>(accept_language: Option<&str>, default: &'a str, others: &[&'a str]) -> &'a str {
     let mut ranges: Vec<_> =

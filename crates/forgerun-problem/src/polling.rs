@@ -1,9 +1,9 @@
 //! How often to ask whether a job is done.
 //!
-//! The n-th question comes after `max(Retry-After, min(30 s, 2 s · 2^(n−1)))`: 2, 4, 8, 16, 30, 30 …
-//! seconds, the first wait before the first question, for five minutes in all. A `Retry-After` of a
-//! status response is about asking again; it is not the `retryAfter` member, which is about submitting
-//! again (see [`crate::advice`]).
+//! The n-th question comes after `max(Retry-After, min(30 s, 2 s · 2^(n−1)))`: 2, 4, 8, 16, 30, 30
+//! … seconds, the first wait before the first question, for five minutes in all. A `Retry-After` of
+//! a status response is about asking again; it is not the `retryAfter` member, which is about
+//! submitting again (see [`crate::advice`]).
 
 use std::time::Duration;
 
@@ -40,8 +40,8 @@ pub enum Poll {
 impl Schedule {
     /// The wait before the next question.
     ///
-    /// `polls_made` counts the questions asked so far, `waited` the time since the job was submitted,
-    /// `retry_after` is the header of the last response.
+    /// `polls_made` counts the questions asked so far, `waited` the time since the job was
+    /// submitted, `retry_after` is the header of the last response.
     #[must_use]
     pub fn next(&self, polls_made: u32, waited: Duration, retry_after: Option<Duration>) -> Poll {
         let backoff = self.first.saturating_mul(1 << polls_made.min(31)).min(self.longest);

@@ -1,8 +1,8 @@
 //! The problem object: five standard members, the async-job members, and extensions in order.
 //!
 //! A [`Problem`] can not break a MUST of the drafts: the builder refuses a `type` that is no URI
-//! reference, a status that is none, an extension that shadows a defined member. What the drafts only
-//! recommend is left to [`crate::check`].
+//! reference, a status that is none, an extension that shadows a defined member. What the drafts
+//! only recommend is left to [`crate::check`].
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -20,7 +20,8 @@ pub const MEDIA_TYPE_XML: &str = "application/problem+xml";
 
 /// A problem details object.
 ///
-/// Equality is that of JSON objects: the order of extensions is kept, but does not tell two problems apart.
+/// Equality is that of JSON objects: the order of extensions is kept, but does not tell two
+/// problems apart.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Problem {
     // Set by the builder below and by the reader, which both check what they set.
@@ -55,8 +56,8 @@ impl Problem {
         ProblemBuilder { problem: self, refused: None }
     }
 
-    /// The URI that identifies the kind of problem: what programs should decide by. `about:blank` if
-    /// absent.
+    /// The URI that identifies the kind of problem: what programs should decide by. `about:blank`
+    /// if absent.
     #[must_use]
     pub fn type_uri(&self) -> &str {
         self.type_uri.as_ref().map_or(ABOUT_BLANK, UriRef::as_str)
@@ -74,7 +75,8 @@ impl Problem {
         self.title.as_deref()
     }
 
-    /// The HTTP status code the problem was made with. Advisory: the code of the response itself rules.
+    /// The HTTP status code the problem was made with. Advisory: the code of the response itself
+    /// rules.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
         self.status
@@ -157,8 +159,8 @@ impl ProblemBuilder {
         self
     }
 
-    /// The HTTP status code: the one of the response, or off HTTP the one a synchronous answer would have
-    /// had.
+    /// The HTTP status code: the one of the response, or off HTTP the one a synchronous answer
+    /// would have had.
     pub fn status(mut self, code: u16) -> Self {
         let status = Status::new(code).map_err(BuildError::Status);
         self.accept(status, |problem, status| problem.status = Some(status));

@@ -1,14 +1,14 @@
 //! Reading problem objects written by others, tolerantly.
 //!
 //! A member of the wrong type is ignored as if it were absent; unknown members are kept; an unknown
-//! `jobStatus` is not terminal; `completedAt` beside a state that is not terminal is ignored. None of
-//! this happens in silence: every [`Reading`] carries its [`Warning`]s. A defined member that is `null`
-//! counts as absent without one.
+//! `jobStatus` is not terminal; `completedAt` beside a state that is not terminal is ignored. None
+//! of this happens in silence: every [`Reading`] carries its [`Warning`]s. A defined member that is
+//! `null` counts as absent without one.
 //!
-//! What is not a problem document at all is a [`ReadError`]: broken syntax, bytes that are not UTF-8, too
-//! deep, too large, or the same member twice (which two readers would understand in two ways). In the
-//! header field the last of two equal keys counts, because RFC 9651 says so. XML with a document type is
-//! refused unread, so there are no entities to expand.
+//! What is not a problem document at all is a [`ReadError`]: broken syntax, bytes that are not
+//! UTF-8, too deep, too large, or the same member twice (which two readers would understand in two
+//! ways). In the header field the last of two equal keys counts, because RFC 9651 says so. XML with
+//! a document type is refused unread, so there are no entities to expand.
 
 mod assemble;
 mod field;
@@ -70,8 +70,8 @@ impl Reader {
     /// Reads `application/problem+xml` in UTF-8.
     ///
     /// # Errors
-    /// When the document is too large, too deep, not well-formed, not a problem, has a member twice or a
-    /// document type.
+    /// When the document is too large, too deep, not well-formed, not a problem, has a member twice
+    /// or a document type.
     pub fn xml(&self, document: &[u8]) -> Result<Reading, ReadError> {
         self.bounded(document, self.limits.document_bytes)?;
         xml::read(self, document)
@@ -121,7 +121,8 @@ pub struct Limits {
     pub document_bytes: usize,
     /// Bytes of a header field, all lines together.
     pub field_bytes: usize,
-    /// Levels of nesting below the top; at most [`DEPTH_MAX`], as nothing deeper can be written again.
+    /// Levels of nesting below the top; at most [`DEPTH_MAX`], as nothing deeper can be written
+    /// again.
     pub depth: usize,
 }
 
@@ -136,8 +137,8 @@ impl Default for Limits {
 pub struct Reading {
     /// The problem.
     pub problem: Problem,
-    /// What was ignored or changed, in the order it was met; at most [`WARNINGS_MAX`]. Worth a line in a
-    /// log.
+    /// What was ignored or changed, in the order it was met; at most [`WARNINGS_MAX`]. Worth a line
+    /// in a log.
     pub warnings: Vec<Warning>,
 }
 

@@ -1,9 +1,9 @@
 //! The JSON Schema (2020-12) of problem objects, ready to be served.
 //!
-//! One document with two definitions that can be referred to on their own: `#/$defs/problem` for the
-//! standard members and `#/$defs/asyncJob` for the job members; the root is both together. Unknown
-//! members are allowed everywhere, and `jobStatus` is not an enumeration, because servers may define
-//! states of their own.
+//! One document with two definitions that can be referred to on their own: `#/$defs/problem` for
+//! the standard members and `#/$defs/asyncJob` for the job members; the root is both together.
+//! Unknown members are allowed everywhere, and `jobStatus` is not an enumeration, because servers
+//! may define states of their own.
 
 use serde_json::Value;
 

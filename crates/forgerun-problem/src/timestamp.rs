@@ -1,7 +1,7 @@
 //! Points in time as the async-job members write them: RFC 3339, UTC, ending in `Z`.
 //!
-//! The type is small on purpose: it parses, prints, and converts to and from numbers. Calendars, zones
-//! and arithmetic belong to a date library of the caller's choice.
+//! The type is small on purpose: it parses, prints, and converts to and from numbers. Calendars,
+//! zones and arithmetic belong to a date library of the caller's choice.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// A time in UTC between the years 0000 and 9999, with the number of fractional digits it was
 /// written with.
 ///
-/// Two timestamps are equal when their texts are: `10:00:00Z` and `10:00:00.000Z` are the same moment but
-/// different bytes in a digest. Compare [`Timestamp::unix_micros`] to compare moments.
+/// Two timestamps are equal when their texts are: `10:00:00Z` and `10:00:00.000Z` are the same
+/// moment but different bytes in a digest. Compare [`Timestamp::unix_micros`] to compare moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp {
     /// Seconds since 1970, negative before.
@@ -101,7 +101,8 @@ impl Timestamp {
         self.seconds * 1_000_000 + i64::from(self.nanos / 1_000)
     }
 
-    /// The same moment cut to whole seconds, for those who do not want to reveal how long things take.
+    /// The same moment cut to whole seconds, for those who do not want to reveal how long things
+    /// take.
     #[must_use]
     pub fn cut_to_seconds(self) -> Self {
         Self { nanos: 0, digits: 0, ..self }

@@ -1,8 +1,8 @@
 //! URI references for `type` and `instance`.
 //!
-//! A [`UriRef`] keeps exactly the text it was made from: fragments, `urn:` and `tag:` URIs and relative
-//! references survive. A [`BaseUri`] turns relative references into absolute ones (RFC 3986, section 5).
-//! Nothing here ever fetches anything.
+//! A [`UriRef`] keeps exactly the text it was made from: fragments, `urn:` and `tag:` URIs and
+//! relative references survive. A [`BaseUri`] turns relative references into absolute ones (RFC
+//! 3986, section 5). Nothing here ever fetches anything.
 
 use std::fmt;
 
@@ -17,7 +17,8 @@ impl UriRef {
     /// Checks `text` against the grammar of RFC 3986.
     ///
     /// # Errors
-    /// When `text` is not a URI reference, for example because of a blank or a letter outside ASCII.
+    /// When `text` is not a URI reference, for example because of a blank or a letter outside
+    /// ASCII.
     pub fn new(text: impl Into<String>) -> Result<Self, UriError> {
         let text = text.into();
         match fluent_uri::UriRef::parse(text.as_str()) {

@@ -1,15 +1,16 @@
 //! Writing `application/problem+xml`.
 //!
-//! Every member becomes an element of its name in the namespace `urn:ietf:rfc:7807`; an array becomes an
-//! element with `<i>` children, an object one with other children. XML can carry less than JSON, and what
-//! it can not carry is left out rather than disguised:
+//! Every member becomes an element of its name in the namespace `urn:ietf:rfc:7807`; an array
+//! becomes an element with `<i>` children, an object one with other children. XML can carry less
+//! than JSON, and what it can not carry is left out rather than disguised:
 //!
 //! - members whose name is no XML name (or has a colon), at any depth;
 //! - `null`, empty arrays and empty objects, which would all look like an empty text;
 //! - characters XML 1.0 does not allow, such as U+0001;
 //! - the types of extension scalars: `30` and `"30"` read back as the same text.
 //!
-//! An object whose only member is called `i` would look like an array; its member is called `item` instead.
+//! An object whose only member is called `i` would look like an array; its member is called `item`
+//! instead.
 
 use std::fmt::Write as _;
 

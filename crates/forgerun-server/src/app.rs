@@ -31,6 +31,7 @@ use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
 use crate::edge::results::{DownloadPlaces, ReadyResults, UploadPlaces};
 use crate::edge::sse::Hub;
 use crate::edge::{ApiKeyCache, BodyCache, ByteBudget, Limiter, Sessions, Unwritten};
+use crate::job_log::JobLog;
 use crate::limits::{NODE_BEAT, NODE_BEAT_MIN, READY_TIMEOUT, WEBHOOK_LEASE_MARGIN};
 use crate::metrics::Metrics;
 use crate::own_clients::DEFAULT_CLIENT;
@@ -140,6 +141,7 @@ impl App {
             Some(traces) => Arc::new(CommitObserver { metrics: metrics.clone(), traces: traces.clone() }),
             None => metrics.clone(),
         };
+        let counts: Arc<dyn Observer> = Arc::new(JobLog::new(counts));
         #[cfg(feature = "grpc")]
         let streamed_jobs = Arc::new(StreamedJobs::default());
         #[cfg(feature = "grpc")]
@@ -271,7 +273,7 @@ impl App {
                 let id = app.node.to_string();
                 let node = Node { id, version, started_at, seen_at, queues, has_built_in };
                 if let Err(error) = app.engine.run(Command::Node(node)).await {
-                    tracing::debug!(%error, "could not say that this node is there");
+                    tracing::debug!(%error, "node heartbeat failed");
                 }
                 // Soon after news, but once for several that come together.
                 let pause = async {
@@ -431,7 +433,7 @@ impl App {
 
     /// For tasks that outlive their request.
     pub(crate) fn shared(&self) -> Arc<App> {
-        self.me.upgrade().expect("whoever can ask holds it")
+        self.me.upgrade().expect("the caller holds it")
     }
 
     pub fn is_stopping(&self) -> bool {

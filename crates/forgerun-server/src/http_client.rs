@@ -61,7 +61,7 @@ fn system_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let (n_roots, _) = roots.add_parsable_certificates(found.certs);
     if n_roots == 0 {
-        tracing::error!("no trusted certificates on this system: nothing can be sent over https");
+        tracing::error!("no trusted certificates on this system: https requests will fail");
     }
     roots
 }

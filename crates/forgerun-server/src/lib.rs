@@ -5,7 +5,7 @@
 //!   APIs.
 //! - `pages`: paths outside of the APIs.
 //! - `serve`: the server itself, from listening to the last answer.
-//! - `telemetry`: logs; `traces`: spans for a collector.
+//! - `telemetry`: logs; `job_log`: one line per change of a job; `traces`: spans for a collector.
 //! - `metrics`: counters and gauges.
 //! - `documents`: documents that are the same for all callers, with their ETag;
 //! - `problems`: the pages of problem types.
@@ -36,6 +36,7 @@ pub mod dialects;
 pub mod documents;
 pub mod edge;
 mod http_client;
+mod job_log;
 pub mod limits;
 pub mod metrics;
 mod migrate;

@@ -4,19 +4,18 @@
 
 mod text;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use forgerun_core::Changes;
 use forgerun_core::history::{Event, EventKind, EventName, JournalEntry, JournalSubject, RetryStatus};
-use forgerun_core::id::{ClientId, JobId};
-use forgerun_core::job::{AttemptError, Job};
+use forgerun_core::id::JobId;
+use forgerun_core::job::Job;
 use forgerun_core::state::{Cause, State};
 use forgerun_core::time::Time;
-use forgerun_core::webhook::Notice;
-use forgerun_core::work::{End, WorkKind};
+use forgerun_core::work::WorkKind;
 use forgerun_engine::observer::{Commit, Observer};
-use forgerun_store::{Fault, Swept};
+use forgerun_store::Fault;
 use forgerun_wire::words::forge_outcome;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -96,8 +95,6 @@ pub struct Metrics {
     idempotency_hits: Counter,
     idempotency_new: Counter,
     auth_failures: Counter,
-    /// Jobs deleted by retention since the last log line.
-    jobs_expired: AtomicU64,
     requests: Family<EndpointLabel, Histogram>,
     pub webhooks: WebhookMetrics,
     #[cfg(feature = "amqp")]
@@ -183,7 +180,6 @@ impl Metrics {
             idempotency_hits: Counter::default(),
             idempotency_new: Counter::default(),
             auth_failures: Counter::default(),
-            jobs_expired: AtomicU64::new(0),
             requests: Family::new_with_constructor(seconds),
             trace_spans_dropped: Counter::default(),
             sse_streams_open: Gauge::default(),
@@ -250,7 +246,7 @@ impl Metrics {
         registry.register("job_dead_letters", "Jobs that became dead letters", self.dead_letters.clone());
         registry.register(
             "job_dead_letter_depth",
-            "Dead letters that somebody has to look at",
+            "Dead letters that need attention",
             self.dead_letter_depth.clone(),
         );
         registry.register(
@@ -403,14 +399,10 @@ impl Observer for Metrics {
         self.heartbeats.inc_by(commit.n_heartbeats as u64);
         for (job, event) in events(commit.changes) {
             self.event(job, event);
-            log(job, event);
         }
-        let expired = commit.changes.forgotten.iter().filter(|forgotten| forgotten.kept.is_some());
-        self.jobs_expired.fetch_add(expired.count() as u64, Ordering::Relaxed);
         for entry in &commit.changes.journal {
-            if let JournalSubject::Webhook(notice) = &entry.about {
+            if matches!(entry.about, JournalSubject::Webhook(_)) {
                 self.webhooks.disabled.inc();
-                log_disabled(entry.client, notice);
             }
         }
     }
@@ -421,28 +413,6 @@ impl Observer for Metrics {
 
     fn dropped(&self, sink: &str, n_events: u64) {
         self.sinks.dropped(sink, n_events);
-    }
-
-    /// Logs the number of deleted rows since the last line, if any. Jobs are deleted by timers, the
-    /// rest by a sweep.
-    fn swept(&self, swept: &Swept) {
-        let jobs = self.jobs_expired.swap(0, Ordering::Relaxed);
-        if jobs == 0 && swept.total() == 0 {
-            return;
-        }
-        let Swept { journal_rows, tombstones, revoked_keys, deliveries, results, limits, blobs } = *swept;
-        tracing::info!(
-            event = "cleanup",
-            jobs,
-            results,
-            limits,
-            blobs,
-            tombstones,
-            revoked_keys,
-            deliveries,
-            journal_rows,
-            "removed what had outlived its time"
-        );
     }
 }
 
@@ -458,44 +428,6 @@ pub(crate) fn events(changes: &Changes) -> impl Iterator<Item = (&Job, &Event)> 
         .iter()
         .filter_map(JournalEntry::job_event)
         .filter_map(move |(job, event)| Some((find(job)?, event)))
-}
-
-/// One line per change of state, with the fields of the specification.
-fn log(job: &Job, event: &Event) {
-    let EventKind::Moved { from, to, .. } = event.kind else { return };
-    let error = job.last_error().filter(|_| matches!(event.name(), EventName::Failed | EventName::TimedOut));
-    let simulated = job.head.definition.filter(|_| event.name() == EventName::Started);
-    tracing::info!(
-        job_id = %job.id,
-        client_id = %job.head.client,
-        event = forgerun_wire::words::event_name(event),
-        current_state = from.map(forgerun_wire::words::forge_state),
-        next_state = forgerun_wire::words::forge_state(to),
-        attempt = event.attempt,
-        scenario = scenario(job),
-        duration_ms = simulated.map(|definition| definition.duration_ms),
-        expected_outcome = simulated.map(|definition| expected_outcome(definition.work_kind, event.attempt)),
-        correlation_id = job.head.correlation_id.as_deref(),
-        error_code = error.map(|error| error.kind.entry().rfa),
-        error_message = error.map(reason),
-        "job changed state"
-    );
-}
-
-/// The worker's reason for a failure, or the catalog's.
-fn reason(error: &AttemptError) -> &str {
-    let own = error.message.lines().next().unwrap_or_default();
-    if own.is_empty() { error.kind.entry().title } else { own }
-}
-
-fn log_disabled(client_id: ClientId, notice: &Notice) {
-    tracing::warn!(
-        webhook_id = %notice.webhook,
-        %client_id,
-        event = forgerun_wire::words::WEBHOOK_DISABLED,
-        reason = forgerun_wire::words::disabled_reason(notice.disabled.reason),
-        "webhook disabled"
-    );
 }
 
 const fn fault_label(fault: Fault) -> &'static str {
@@ -522,15 +454,6 @@ pub(crate) fn scenario(job: &Job) -> &'static str {
         (Some(definition), _) => definition.work_kind.as_str(),
         (None, Some(_)) => BATCH,
         (None, None) => REAL,
-    }
-}
-
-/// The planned end of a simulated attempt.
-fn expected_outcome(kind: WorkKind, attempt: u32) -> &'static str {
-    match kind.end(attempt) {
-        End::Success => "SUCCEEDED",
-        End::Failure { .. } => "FAILED",
-        End::Timeout => "TIMED_OUT",
     }
 }
 

@@ -106,12 +106,12 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
         NotReady::Stopping => (Kind::StorageUnavailable, "stopping"),
         NotReady::Workers => (Kind::WorkerUnavailable, "workers"),
         NotReady::Store(error) => {
-            tracing::error!(%error, "the store does not work");
+            tracing::error!(%error, "readiness check: store failed");
             (Kind::StorageUnavailable, "store")
         }
         NotReady::StoreSilent => (Kind::StorageTimeout, "store"),
         NotReady::Damaged(damage) => {
-            tracing::error!(damage, "the store is damaged");
+            tracing::error!(damage, "readiness check: store damaged");
             (Kind::StorageError, "damaged")
         }
     };
@@ -132,7 +132,7 @@ async fn webhook_keys(State(app): State<Arc<App>>) -> Response {
         Some(keyring) => match keyring.current().await {
             Ok(keys) => keys.document(),
             Err(error) => {
-                tracing::error!(%error, "the webhook keys cannot be shown");
+                tracing::error!(%error, "webhook keys not available");
                 return not_ready(Kind::StorageUnavailable, "store");
             }
         },

@@ -111,9 +111,7 @@ async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
     let _use = database_use(&config.server.database);
     let app = App::start(config, store, clock, Bounds::default()).await.map_err(ServeError::Start)?;
     if app.config.registers_nobody() {
-        warn!(
-            "no client can be registered: that needs the operator's token, and auth.admin_token is not set"
-        );
+        warn!("registration impossible: it needs the operator's token, and auth.admin_token is not set");
     }
     if app.config.sim.enabled {
         info!(
@@ -122,7 +120,7 @@ async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
         );
     } else {
         info!(
-            "simulation is off: a request that would be simulated is refused; turn it on with sim.enabled = true"
+            "simulation is off: requests for simulated work are refused; set sim.enabled = true to allow them"
         );
     }
     app.work();
@@ -161,13 +159,13 @@ fn database_use(database: &Database) -> Option<DatabaseUse> {
     match DatabaseUse::beside(path) {
         Ok(database_use) => {
             if database_use.is_shared {
-                warn!(database = %path.display(), "another server uses this database file too; they share its jobs");
+                warn!(database = %path.display(), "database file shared: another server uses it, too, and both share its jobs");
             }
             Some(database_use)
         }
         Err(error) => {
             // Some network file systems have no such locks; everything else works.
-            debug!(database = %path.display(), %error, "could not find out whether others use the file");
+            debug!(database = %path.display(), %error, "database file: check for other servers failed");
             None
         }
     }
@@ -294,7 +292,7 @@ async fn objects(results: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forg
     })?;
     match objects.check().await {
         Err(error) if error.fault == Fault::Rejected => return Err(error),
-        Err(error) => warn!(%error, "the object store is away; large results are refused until it is back"),
+        Err(error) => warn!(%error, "object store unreachable: large results are refused until it answers"),
         Ok(()) => {}
     }
     Ok(Some(Arc::new(objects)))

@@ -125,6 +125,10 @@ impl Observer for StreamObserver {
     fn swept(&self, swept: &Swept) {
         self.counts.swept(swept);
     }
+
+    fn dropped(&self, sink: &str, n_events: u64) {
+        self.counts.dropped(sink, n_events);
+    }
 }
 
 #[cfg(test)]

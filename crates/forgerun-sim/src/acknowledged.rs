@@ -33,7 +33,7 @@ impl Acknowledged {
     }
 
     fn inner(&self) -> MutexGuard<'_, AcknowledgedState> {
-        self.inner.lock().expect("nobody panics while noting")
+        self.inner.lock().expect("no code panics while noting")
     }
 
     /// The acceptance of a job was acknowledged to its client.

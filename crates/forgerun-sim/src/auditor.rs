@@ -51,18 +51,18 @@ impl Auditor {
 
     /// Numbers of commits and events.
     pub(crate) fn numbers(&self) -> (u64, u64) {
-        let state = self.state.lock().expect("nobody panics while auditing");
+        let state = self.state.lock().expect("no code panics while auditing");
         (state.n_commits, state.n_events)
     }
 
     /// Ended executions, and the digest of each outcome.
     pub(crate) fn outcomes(&self) -> BTreeMap<ExecutionId, [u8; 32]> {
-        self.state.lock().expect("nobody panics while auditing").outcomes.clone()
+        self.state.lock().expect("no code panics while auditing").outcomes.clone()
     }
 
     /// Whether the sending courier still holds the delivery.
     pub(crate) fn holds(&self, delivery: &Delivery) -> bool {
-        let state = self.state.lock().expect("nobody panics while auditing");
+        let state = self.state.lock().expect("no code panics while auditing");
         let known = state.deliveries.delivery(delivery.id);
         known.is_some_and(|known| {
             known.fence == delivery.fence && matches!(known.stage, DeliveryStage::Taken(_))
@@ -70,21 +70,21 @@ impl Auditor {
     }
 
     pub(crate) fn with_ledger<T>(&self, look: impl FnOnce(&DeliveryLedger) -> T) -> T {
-        look(&self.state.lock().expect("nobody panics while auditing").deliveries)
+        look(&self.state.lock().expect("no code panics while auditing").deliveries)
     }
 
     /// Number of ticks that made a job.
     pub(crate) fn n_ticks(&self) -> u64 {
-        self.state.lock().expect("nobody panics while auditing").ticks.n_ticks()
+        self.state.lock().expect("no code panics while auditing").ticks.n_ticks()
     }
 
     /// Where the sink began; `None` if there is none.
     pub(crate) fn sink_begin(&self) -> Option<SinkPosition> {
-        self.state.lock().expect("nobody panics while auditing").sink_begin
+        self.state.lock().expect("no code panics while auditing").sink_begin
     }
 
     pub(crate) fn see(&self, changes: &Changes) {
-        let mut state = self.state.lock().expect("nobody panics while auditing");
+        let mut state = self.state.lock().expect("no code panics while auditing");
         state.n_commits += 1;
         state.n_events += changes.journal.len() as u64;
         let mut broken = Vec::new();

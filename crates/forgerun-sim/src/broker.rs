@@ -75,7 +75,7 @@ impl Broker {
     }
 
     fn state(&self) -> MutexGuard<'_, BrokerState> {
-        self.state.lock().expect("nobody panics while receiving")
+        self.state.lock().expect("no code panics while receiving")
     }
 
     async fn receive(&self, events: &[SinkEvent]) -> Result<SinkSent, SinkError> {

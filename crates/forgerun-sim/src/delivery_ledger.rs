@@ -138,10 +138,10 @@ fn follow(before: &Delivery, now: &Delivery) -> Result<(), &'static str> {
     }
     match (before.stage, now.stage) {
         (DeliveryStage::Taken(until), DeliveryStage::Taken(again)) if until > again - LEASE => {
-            Err("nobody takes what another courier holds")
+            Err("a courier claims no delivery that another one holds")
         }
         (_, DeliveryStage::Taken(_)) if now.fence == before.fence => {
-            Err("whoever takes a delivery has a fence of its own")
+            Err("each claim of a delivery has a new fence")
         }
         (DeliveryStage::Taken(_), DeliveryStage::Delivered(_) | DeliveryStage::Failed(..))
             if now.fence != before.fence =>

@@ -76,7 +76,7 @@ impl Nodes {
     }
 
     fn nodes(&self) -> MutexGuard<'_, Vec<Option<Node>>> {
-        self.nodes.lock().expect("nobody panics here")
+        self.nodes.lock().expect("no code panics while it holds the lock")
     }
 
     /// One of the running nodes.

@@ -136,7 +136,7 @@ impl Receivers {
     }
 
     fn state(&self) -> MutexGuard<'_, ReceiverState> {
-        self.state.lock().expect("nobody panics while receiving")
+        self.state.lock().expect("no code panics while receiving")
     }
 
     fn manner(&self) -> ReceiverBehaviour {

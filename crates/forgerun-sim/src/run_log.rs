@@ -29,7 +29,7 @@ impl RunLog {
     }
 
     fn inner(&self) -> MutexGuard<'_, LogState> {
-        self.inner.lock().expect("nobody panics while telling")
+        self.inner.lock().expect("no code panics while logging")
     }
 
     pub(crate) fn note(&self, line: impl FnOnce() -> String) {

@@ -22,13 +22,13 @@ pub(crate) struct World {
 }
 
 impl World {
-    #[expect(clippy::disallowed_methods, reason = "virtual time: it only passes when everybody waits")]
+    #[expect(clippy::disallowed_methods, reason = "virtual time: it passes only while all tasks wait")]
     pub(crate) fn new(seed: u64) -> World {
         World { started: Instant::now(), jumped: AtomicI64::new(0), dice: Mutex::new(SplitMix64::new(seed)) }
     }
 
     pub(crate) fn roll(&self) -> u64 {
-        self.dice.lock().expect("nobody panics while drawing").draw()
+        self.dice.lock().expect("no code panics while drawing").draw()
     }
 
     pub(crate) fn below(&self, n: u64) -> u64 {
@@ -49,7 +49,7 @@ impl World {
         self.jumped.fetch_add(ms * 1000, Ordering::Relaxed);
     }
 
-    #[expect(clippy::disallowed_methods, reason = "virtual time: it only passes when everybody waits")]
+    #[expect(clippy::disallowed_methods, reason = "virtual time: it passes only while all tasks wait")]
     pub(crate) async fn pass(&self, span: Duration) {
         tokio::time::sleep(span).await;
     }
@@ -61,7 +61,7 @@ impl Clock for World {
         Time::from_micros(passed.as_micros() + self.jumped.load(Ordering::Relaxed))
     }
 
-    #[expect(clippy::disallowed_methods, reason = "virtual time: it only passes when everybody waits")]
+    #[expect(clippy::disallowed_methods, reason = "virtual time: it passes only while all tasks wait")]
     fn sleep(&self, span: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         Box::pin(tokio::time::sleep(span))
     }

@@ -224,7 +224,7 @@ impl JournalRow {
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn decode(seq: i64, entries: &[u8]) -> JournalRow {
         let entries = decode_entries(entries).unwrap_or_else(|error| {
-            tracing::error!(row = seq, %error, "a row of the journal cannot be read; nobody hears of its events");
+            tracing::error!(row = seq, %error, "journal row unreadable: its events are skipped");
             Vec::new()
         });
         JournalRow { seq, entries }

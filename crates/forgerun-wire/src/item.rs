@@ -72,16 +72,23 @@ pub(crate) fn take_items(
     let mut wrong = malformed;
     wrong.extend(invalid);
     wrong.truncate(VIOLATIONS_MAX);
-    if wrong.is_empty() { Ok(items) } else { Err(body::refused(kind, wrong, &[])) }
+    if wrong.is_empty() {
+        return Ok(items);
+    }
+    let lacks_hint =
+        wrong.iter().any(|violation| violation.constraint == "unknown" && !members::has_hint(violation));
+    let refused = body::refused(kind, wrong, &[]);
+    Err(Box::new(if lacks_hint { refused.accepted(of_item.known) } else { *refused }))
 }
 
 /// What is wrong with the items of a batch and with what is said of the whole, in one refusal: that of the whole first.
 pub(crate) fn both_wrong(items: Box<RefusedRequest>, whole: Box<RefusedRequest>) -> Box<RefusedRequest> {
     let is_malformed = [&items, &whole].iter().any(|refused| refused.kind == Kind::MalformedRequest);
     let kind = if is_malformed { Kind::MalformedRequest } else { whole.kind };
+    let accepted = if whole.accepted.is_empty() { items.accepted } else { whole.accepted };
     let mut wrong = whole.violations;
     wrong.extend(items.violations);
-    body::refused(kind, wrong, &[])
+    Box::new(RefusedRequest { accepted, ..*body::refused(kind, wrong, &[]) })
 }
 
 struct ItemReader {

@@ -30,7 +30,9 @@ pub fn check(bytes: &[u8], known: &[&str], unknown: UnknownMembers) -> Result<()
         let wrong: Vec<Violation> =
             strangers.take(VIOLATIONS_MAX).map(|name| stranger("#/", name, known)).collect();
         if !wrong.is_empty() {
-            return Err(body::refused(Kind::InvalidArgs, wrong, known));
+            let lacks_hint = wrong.iter().any(|violation| !has_hint(violation));
+            let refused = body::refused(Kind::InvalidArgs, wrong, known);
+            return Err(Box::new(if lacks_hint { refused.accepted(known) } else { *refused }));
         }
     }
     match twice {
@@ -42,18 +44,27 @@ pub fn check(bytes: &[u8], known: &[&str], unknown: UnknownMembers) -> Result<()
     }
 }
 
+/// The detail about an unknown member that resembles no accepted one.
+const UNKNOWN: &str = "is unknown";
+
+/// Whether the violation itself says what was probably meant.
+pub(crate) fn has_hint(violation: &Violation) -> bool {
+    violation.detail != UNKNOWN
+}
+
 /// Strangers that a refusal names.
 const VIOLATIONS_MAX: usize = 20;
 
 /// Characters of a stranger's name that are repeated to its sender.
 const NAME_CHARS_MAX: usize = 64;
 
-/// The complaint about a member that is not known at this place.
+/// The violation by an unknown member. The accepted ones are listed once per answer
+/// ([`RefusedRequest::accepted`]).
 pub(crate) fn stranger(place: &str, name: &str, known: &[&str]) -> Violation {
     let detail = match nearest(name, known.iter().copied()) {
-        Some(meant) => format!("is not known here; did you mean `{meant}`?"),
-        None if known.is_empty() => "is not known here; nothing is expected".to_owned(),
-        None => format!("is not known here; there are {}", known.join(", ")),
+        Some(meant) => format!("is unknown; did you mean `{meant}`?"),
+        None if known.is_empty() => "is unknown; no members are expected".to_owned(),
+        None => UNKNOWN.to_owned(),
     };
     Violation { pointer: format!("{place}{}", shown(name)), detail, constraint: "unknown" }
 }
@@ -66,6 +77,8 @@ pub(crate) fn shown(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use forgerun_core::job::Dialect;
+
     use super::*;
 
     const KNOWN: &[&str] = &["type", "work_kind", "payload"];
@@ -79,16 +92,32 @@ mod tests {
     #[test]
     fn strangers_are_named_with_what_was_probably_meant() {
         let body = r#"{"type":"a","work_knd":1,"colour":{"x":1},"a/b~\u0000c":2}"#;
-        let none = "is not known here; there are type, work_kind, payload";
+        let none = "is unknown";
         assert_eq!(
             complaints(body, UnknownMembers::Refuse),
             [
-                ("#/work_knd".to_owned(), "is not known here; did you mean `work_kind`?".to_owned()),
+                ("#/work_knd".to_owned(), "is unknown; did you mean `work_kind`?".to_owned()),
                 ("#/colour".to_owned(), none.to_owned()),
                 ("#/a~1b~0c".to_owned(), none.to_owned()),
             ]
         );
         assert_eq!(complaints(body, UnknownMembers::Ignore), []);
+    }
+
+    #[test]
+    fn accepted_members_are_listed_once_however_many_are_unknown() {
+        let body: String = (0..20).map(|n| format!("\"zz{n}\":1,")).collect();
+        let body = format!("{{{}\"type\":1}}", body);
+        let refused = check(body.as_bytes(), KNOWN, UnknownMembers::Refuse).unwrap_err();
+        assert_eq!(refused.violations.len(), 20);
+        assert!(refused.told().ends_with(" Accepted here: type, work_kind, payload."), "{}", refused.told());
+        for dialect in [Dialect::Forge, Dialect::Operations, Dialect::Ojs] {
+            let told = refused.clone().problem(dialect, "", "urn:uuid:x").to_json();
+            let told = String::from_utf8(told.into()).unwrap();
+            assert_eq!(told.matches("work_kind, payload").count(), 1, "{told}");
+        }
+        let only_typo = check(br#"{"work_knd":1}"#, KNOWN, UnknownMembers::Refuse).unwrap_err();
+        assert_eq!(only_typo.told(), "`work_knd` is unknown; did you mean `work_kind`?");
     }
 
     #[test]

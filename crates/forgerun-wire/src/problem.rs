@@ -20,6 +20,8 @@ pub struct RefusedRequest {
     pub details: Map<String, Value>,
     /// What is wrong where, for refused bodies.
     pub violations: Vec<Violation>,
+    /// Accepted members, if an unknown one was sent. The answer lists them once, in its detail.
+    pub accepted: Vec<String>,
     /// When to ask again.
     pub retry_after_s: Option<u64>,
     /// Whether the request only looked: then when to ask again is the header's to say, since a member would speak of
@@ -60,6 +62,7 @@ impl RefusedRequest {
             detail: detail.into(),
             details: Map::new(),
             violations: Vec::new(),
+            accepted: Vec::new(),
             retry_after_s: None,
             is_poll: false,
             is_early: false,
@@ -165,14 +168,28 @@ impl RefusedRequest {
         builder.build().expect("every member is of our own making; what a caller said is only text")
     }
 
+    /// Lists the accepted members, because an unknown one was sent.
+    pub fn accepted(mut self, members: &[&str]) -> RefusedRequest {
+        self.accepted = members.iter().map(|name| (*name).to_owned()).collect();
+        self
+    }
+
+    fn accepted_here(&self, language: Language) -> String {
+        match (self.accepted.join(", "), language) {
+            (none, _) if none.is_empty() => none,
+            (members, Language::English) => format!(" Accepted here: {members}."),
+            (members, Language::German) => format!(" Hier erlaubt: {members}."),
+        }
+    }
+
     /// The detail in the language of the refusal. A sentence without translation gives way to what the kind means in
     /// general; the particulars are in `message` and `details` all the same.
-    fn told(&self) -> String {
+    pub(crate) fn told(&self) -> String {
         if self.language == Language::English {
-            return self.detail.clone();
+            return self.detail.clone() + &self.accepted_here(self.language);
         }
         if !self.violations.is_empty() {
-            return summary(&self.violations, self.language);
+            return summary(&self.violations, self.language) + &self.accepted_here(self.language);
         }
         let told = language::sentence(&self.detail, self.language);
         told.unwrap_or_else(|| language::words(self.kind, self.language).meaning.to_owned())

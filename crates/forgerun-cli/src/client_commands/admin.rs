@@ -81,7 +81,7 @@ pub(super) async fn keys(command: &Keys) -> Result<Exit, CommandError> {
     }
 }
 
-/// The secret alone on standard output, so that a script can keep it.
+/// Prints only the secret on standard output, so that a script can store it.
 fn show(connection: &Connection, key: &Key) -> Result<Exit, CommandError> {
     let screen = Screen::of(connection);
     if screen.json {

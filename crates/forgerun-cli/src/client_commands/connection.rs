@@ -1,4 +1,4 @@
-//! Where the server is and who calls, from flags and environment.
+//! The server and the credentials, from flags and environment.
 
 use std::env;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::terminal::say;
 
 const URL_DEFAULT: &str = "http://127.0.0.1:8080";
 
-/// People wait for the answer, so a server that is not there is reported after about a second.
+/// Interactive: an unreachable server is reported after about a second.
 const RETRY: RetryPolicy = RetryPolicy {
     retries_max: 3,
     first: Duration::from_millis(100),
@@ -20,7 +20,7 @@ const RETRY: RetryPolicy = RetryPolicy {
     patience: Duration::from_secs(20),
 };
 
-/// A shorter wait is over before its line is read.
+/// Shorter waits are not reported.
 const WORTH_TELLING: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, Args)]
@@ -31,18 +31,18 @@ pub struct Connection {
     /// The API key [env: FORGERUN_API_KEY]
     #[arg(long, value_name = "KEY", help_heading = "Server")]
     key: Option<String>,
-    /// The operator's token, for what only the operator may do [env: FORGERUN_ADMIN_TOKEN]
+    /// The operator's token, for operator commands [env: FORGERUN_ADMIN_TOKEN]
     #[arg(long, value_name = "TOKEN", help_heading = "Server")]
     admin_token: Option<String>,
     /// Print JSON, for programs
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
-    /// Print nothing but what was asked for
+    /// Print only the result
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,
 }
 
-/// The same where `--url` means something else.
+/// The same for commands where `--url` has another meaning.
 #[derive(Debug, Args)]
 pub(crate) struct ServerConnection {
     /// The server [env: FORGERUN_URL] [default: http://127.0.0.1:8080]
@@ -51,13 +51,13 @@ pub(crate) struct ServerConnection {
     /// The API key [env: FORGERUN_API_KEY]
     #[arg(long, value_name = "KEY", help_heading = "Server")]
     key: Option<String>,
-    /// The operator's token, for what only the operator may do [env: FORGERUN_ADMIN_TOKEN]
+    /// The operator's token, for operator commands [env: FORGERUN_ADMIN_TOKEN]
     #[arg(long, value_name = "TOKEN", help_heading = "Server")]
     admin_token: Option<String>,
     /// Print JSON, for programs
     #[arg(long, help_heading = "Output")]
     json: bool,
-    /// Print nothing but what was asked for
+    /// Print only the result
     #[arg(long, short, help_heading = "Output")]
     quiet: bool,
 }
@@ -75,37 +75,36 @@ impl ServerConnection {
 }
 
 impl Connection {
-    /// A client that calls with the API key.
     pub fn client(&self) -> Result<Client, Error> {
         self.build(given(&self.key, "FORGERUN_API_KEY"))
     }
 
-    /// A client that calls with the operator's token, or with the API key where there is none.
+    /// A client with the operator's token, or with the API key without one.
     pub(crate) fn operator(&self) -> Result<Client, Error> {
         self.build(
             given(&self.admin_token, "FORGERUN_ADMIN_TOKEN").or_else(|| given(&self.key, "FORGERUN_API_KEY")),
         )
     }
 
-    /// A client that calls with the operator's token; without one where the server is open to its own machine.
+    /// A client with the operator's token, or none if the server is open to local callers.
     pub(crate) fn admin(&self) -> Result<Client, Error> {
         self.build(given(&self.admin_token, "FORGERUN_ADMIN_TOKEN"))
     }
 
-    /// Whether it is the operator who calls: there is a token and no API key.
+    /// Whether the operator calls: there is a token and no API key.
     pub(crate) fn is_operator(&self) -> bool {
         given(&self.key, "FORGERUN_API_KEY").is_none()
             && given(&self.admin_token, "FORGERUN_ADMIN_TOKEN").is_some()
     }
 
-    /// A client that takes jobs: of the key's owner, or of everybody with the operator's token alone.
+    /// A client that claims jobs: of the key's owner, or of all clients with only the operator's
+    /// token.
     pub(crate) fn worker(&self) -> Result<Client, Error> {
         self.build(
             given(&self.key, "FORGERUN_API_KEY").or_else(|| given(&self.admin_token, "FORGERUN_ADMIN_TOKEN")),
         )
     }
 
-    /// The address of the server.
     pub(crate) fn url(&self) -> String {
         given(&self.url, "FORGERUN_URL").unwrap_or_else(|| URL_DEFAULT.to_owned())
     }
@@ -122,7 +121,7 @@ impl Connection {
     }
 }
 
-/// Says the first time that an answer is long in coming, and why.
+/// Prints once that an answer takes long, and why.
 fn tell_once() -> impl Fn(&Error, Duration) + Send + Sync {
     let told = AtomicBool::new(false);
     move |error, wait| {
@@ -133,7 +132,7 @@ fn tell_once() -> impl Fn(&Error, Duration) + Send + Sync {
     }
 }
 
-/// The flag, or the variable; empty counts as absent.
+/// The flag, or the variable; empty counts as missing.
 pub(crate) fn given(flag: &Option<String>, variable: &str) -> Option<String> {
     flag.clone().or_else(|| env::var(variable).ok()).filter(|value| !value.is_empty())
 }

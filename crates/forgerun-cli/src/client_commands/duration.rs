@@ -1,4 +1,4 @@
-//! Durations as people write them: `500ms`, `10s`, `2m`, `1h30m`, `7d`.
+//! Durations as text: `500ms`, `10s`, `2m`, `1h30m`, `7d`.
 
 use std::time::Duration;
 

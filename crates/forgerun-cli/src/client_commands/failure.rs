@@ -1,4 +1,4 @@
-//! A failure explained to people: what happened, whether trying again makes sense and when, and where to read more.
+//! Explains a failure: what happened, whether and when a retry makes sense, and where to read more.
 
 use forgerun_problem::Problem;
 use serde_json::Value;

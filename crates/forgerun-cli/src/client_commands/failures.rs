@@ -1,4 +1,4 @@
-//! Failures by their reason, and trying them again.
+//! Failure groups, and their redrives.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::time::SystemTime;
@@ -78,7 +78,7 @@ fn show(screen: &Screen, group: &FailureGroupView) -> Result<Exit, CommandError>
         ("queues", group.queues.join(", ")),
         ("examples", group.examples.join(", ")),
     ] {
-        // What a worker said must not draw on the screen.
+        // A worker's text must not draw on the screen.
         screen.line(&format!("{name:<10}  {}", clean(&value)))?;
     }
     Ok(Exit::Done)
@@ -105,7 +105,7 @@ pub(super) async fn redrive(flags: &RedriveFlags) -> Result<Exit, CommandError> 
     }
     match client.admin().redrive(&flags.group, terms).await? {
         None if screen.json => screen.json(&json!({"matched": 0}))?,
-        None => screen.note("no job stands failed for this reason"),
+        None => screen.note("no failed job is left in this group"),
         Some(begun) if screen.json => screen.json(&serde_json::to_value(&begun).unwrap_or(Value::Null))?,
         Some(begun) => {
             screen.line(&begun.job_id)?;
@@ -118,11 +118,12 @@ pub(super) async fn redrive(flags: &RedriveFlags) -> Result<Exit, CommandError> 
     Ok(Exit::Done)
 }
 
-/// Asks a person; where there is none, `--yes` has to say it.
+/// Asks for confirmation; without a terminal `--yes` is required.
 fn confirmed(question: &str) -> Result<bool, CommandError> {
     if !io::stdin().is_terminal() {
         return Err(CommandError::Usage(
-            "nobody can be asked here: add --yes, or --dry-run to look first".into(),
+            "this is not a terminal, so the question cannot be asked: add --yes, or --dry-run for a preview"
+                .into(),
         ));
     }
     write!(io::stderr().lock(), "{question} [y/N] ")?;

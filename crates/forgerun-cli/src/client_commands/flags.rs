@@ -12,89 +12,91 @@ use super::duration;
 
 #[derive(Debug, Subcommand)]
 pub enum ClientCommand {
-    /// Submit a job and print its id; with --wait, print what comes out of it
+    /// Submit a job and print its id; with --wait, print its result
     Submit(SubmitFlags),
-    /// Show a job as it stands
+    /// Show a job
     Get(JobFlags),
     /// List your jobs, newest first
     #[command(alias = "jobs")]
     List(ListFlags),
     /// Wait for the end of a job; exit code 0 if it succeeded, 3 if not, 4 if it takes too long
     Wait(WaitFlags),
-    /// Follow what happens, to one job or to all; comes back by itself when the connection breaks
+    /// Follow the events of one job or of all; reconnects when the connection breaks
     Watch(WatchFlags),
-    /// Call a job off
+    /// Cancel a job
     Cancel(JobFlags),
-    /// Begin a failed job again
+    /// Retry a failed job
     Retry(JobFlags),
-    /// Show how a job went, event by event, once it has ended
+    /// Show the report of an ended job, event by event
     Report(JobFlags),
-    /// Fetch what a job left; run again, a broken download goes on where it ended
+    /// Download a job's result; run again, an interrupted download continues
     Result(ResultFlags),
-    /// List queues and what waits in them; pause and resume them
+    /// List queues and their waiting jobs; pause and resume them
     Queues(QueuesFlags),
     /// List schedules; show, set, pause, resume, trigger and delete them
     Schedules(SchedulesFlags),
     /// List the workers that take your jobs
     Workers(ConnectionFlags),
-    /// List clients, the owners of jobs and keys; make new ones
+    /// List clients, the owners of jobs and keys; create new ones
     Clients(ClientsFlags),
     /// List failures by their reason, or show one (operator)
     Failures(FailuresFlags),
-    /// Try all jobs again that failed for a reason, as a job whose id is printed (operator)
+    /// Retry all jobs that failed for a reason, as a job whose id is printed (operator)
     Redrive(RedriveFlags),
-    /// List workflows, jobs that wait for each other; submit, show, cancel and retry them
+    /// List workflows, jobs that depend on each other; submit, show, cancel and retry them
     Workflows(WorkflowsFlags),
-    /// Make, renew and revoke API keys
+    /// Create, renew and revoke API keys
     #[command(subcommand)]
     Keys(Keys),
 }
 
 #[derive(Debug, Args)]
 pub struct SubmitFlags {
-    /// Type of the job: work for your own workers. EXECUTE, DEFERRED and EMIT_EVENT are the forms of /v1
+    /// Type of the job: work for your own workers. EXECUTE, DEFERRED and EMIT_EVENT are the forms
+    /// of /v1
     #[arg(long, value_name = "TYPE")]
     pub(crate) r#type: Option<String>,
-    /// An operation that the server declares, such as reports/generate
+    /// A declared operation, such as reports/generate
     #[arg(long, value_name = "RESOURCE/ACTION", conflicts_with_all = ["kind", "at", "delay", "unique"])]
     pub(crate) operation: Option<String>,
-    /// What the built-in worker simulates, such as SUCCESS_FAST
+    /// The work kind to simulate, such as SUCCESS_FAST
     #[arg(long, value_name = "WORK_KIND")]
     pub(crate) kind: Option<String>,
-    /// Where it waits [default: default]
+    /// Queue of the job [default: default]
     #[arg(long, value_name = "QUEUE")]
     pub(crate) queue: Option<String>,
-    /// What to work on: JSON, @FILE, or - for standard input
+    /// Payload: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     pub(crate) payload: Option<String>,
     /// Two submissions with the same key are one job
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
-    /// When to begin: 2030-01-31T12:00:00Z, or +10m
+    /// Earliest start: 2030-01-31T12:00:00Z, or +10m
     #[arg(long, value_name = "TIME")]
     pub(crate) at: Option<String>,
-    /// Begin so long from now
+    /// Start after this duration
     #[arg(long, value_name = "DURATION", value_parser = duration_text, conflicts_with = "at")]
     pub(crate) delay: Option<String>,
     /// Higher goes first, -100 to 100 [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-100..=100))]
     pub(crate) priority: Option<i16>,
-    /// How often it is tried again after a failure; not with --kind alone [default: 3]
+    /// Number of retries after a failure; not with --kind alone [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
-    /// How long one attempt may run
+    /// Limit of one attempt
     #[arg(long, value_name = "DURATION", value_parser = duration_text)]
     pub(crate) timeout: Option<String>,
-    /// By when the whole job must have ended: a duration from now, or a time
+    /// Latest end of the whole job: a duration from now, or a time
     #[arg(long, value_name = "DURATION|TIME", value_parser = deadline_text)]
     pub(crate) deadline: Option<String>,
     /// A label; may be given several times
     #[arg(long, value_name = "TAG")]
     pub(crate) tag: Vec<String>,
-    /// Refuse it while another job with this key has not ended
+    /// Refuse the job while another one with this key has not ended
     #[arg(long, value_name = "KEY")]
     pub(crate) unique: Option<String>,
-    /// Wait for the end, at most this long, and print the result; without a duration as long as it takes
+    /// Wait for the end, at most this long, and print the result; without a duration as long as it
+    /// takes
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "", value_parser = wait)]
     pub(crate) wait: Option<WaitLimit>,
     #[command(flatten)]
@@ -142,7 +144,7 @@ pub struct ListFlags {
     /// Only jobs of this queue
     #[arg(long, value_name = "QUEUE")]
     pub(crate) queue: Option<String>,
-    /// How many at most
+    /// Maximum number of jobs
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,
     #[command(flatten)]
@@ -154,7 +156,7 @@ pub struct WaitFlags {
     /// The job: its id, or the last 6 characters of it or more
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: String,
-    /// How long at most [default: as long as it takes]
+    /// Longest wait [default: as long as it takes]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) timeout: Option<Duration>,
     #[command(flatten)]
@@ -175,7 +177,8 @@ pub struct ResultFlags {
     /// The job: its id, or the last 6 characters of it or more
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id: String,
-    /// Save it as this file, which appears once it is whole; a pipe or a device is written to as it comes [default: standard output]
+    /// Save it as this file, which appears once it is complete; a pipe or a device is written to as
+    /// it comes [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
@@ -193,9 +196,9 @@ pub struct QueuesFlags {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueueCommand {
-    /// Hand out nothing of a queue any more
+    /// Stop handing out jobs of a queue
     Pause(QueueFlags),
-    /// Hand out what waits in a queue again
+    /// Resume handing out jobs of a queue
     Resume(QueueFlags),
 }
 
@@ -216,7 +219,7 @@ pub struct WorkflowsFlags {
     /// Only workflows in this state; may be given several times
     #[arg(long = "state", value_name = "STATE")]
     pub(crate) states: Vec<String>,
-    /// How many at most
+    /// Maximum number of workflows
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
     pub(crate) limit: u32,
     #[command(flatten)]
@@ -225,13 +228,14 @@ pub struct WorkflowsFlags {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum WorkflowCommand {
-    /// Begin a workflow; its id is printed
+    /// Begin a workflow and print its id
     Submit(WorkflowSubmitFlags),
     /// Show a workflow with its steps
     Show(JobFlags),
-    /// Cancel what is left of a workflow, and undo what its steps did
+    /// Cancel a workflow, and run the compensations of its steps
     Cancel(WorkflowCancelFlags),
-    /// Try again what failed of a workflow, and what did not have its turn; all of it if it was compensated
+    /// Retry the failed steps of a workflow and run those that did not run; all steps if it was
+    /// compensated
     Retry(WorkflowRetryFlags),
 }
 
@@ -239,7 +243,7 @@ pub(crate) enum WorkflowCommand {
 pub(crate) struct WorkflowCancelFlags {
     #[command(flatten)]
     pub(crate) named: JobFlags,
-    /// Run no compensations, and stop those under way
+    /// Run no compensations, and stop those that run
     #[arg(long)]
     pub(crate) no_compensate: bool,
 }
@@ -248,7 +252,7 @@ pub(crate) struct WorkflowCancelFlags {
 pub(crate) struct WorkflowRetryFlags {
     #[command(flatten)]
     pub(crate) named: JobFlags,
-    /// Run this step again and all that depend on it, and leave the others as they are
+    /// Run this step and its dependents again, and keep the others
     #[arg(long, value_name = "STEP")]
     pub(crate) from: Option<String>,
 }
@@ -258,7 +262,7 @@ pub(crate) struct WorkflowSubmitFlags {
     /// The description: a file, @FILE, - for standard input, or the JSON itself
     #[arg(value_name = "FILE|JSON|-")]
     pub(crate) description: String,
-    /// Makes a repetition harmless
+    /// Repetitions with this key return the same workflow
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
     #[command(flatten)]
@@ -270,7 +274,7 @@ pub(crate) struct WorkflowSubmitFlags {
 pub struct FailuresFlags {
     #[command(subcommand)]
     pub(crate) command: Option<FailureCommand>,
-    /// Only what was seen within this span
+    /// Only failures seen within this duration
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) since: Option<Duration>,
     #[command(flatten)]
@@ -297,16 +301,16 @@ pub struct RedriveFlags {
     /// The group
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) group: String,
-    /// Only say how many jobs would be tried again
+    /// Only print how many jobs would be retried
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// At most so many jobs, the oldest first
+    /// Maximum number of jobs, the oldest first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
-    /// So many per second [default: as fast as possible]
+    /// Jobs per second [default: as fast as possible]
     #[arg(long, value_name = "N")]
     pub(crate) rate: Option<f64>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long)]
     pub(crate) yes: bool,
     #[command(flatten)]
@@ -326,11 +330,11 @@ pub struct SchedulesFlags {
 pub(crate) enum ScheduleCommand {
     /// Show one with its next runs
     Show(ScheduleFlags),
-    /// Register one, or change it
+    /// Register a schedule, or change it
     Set(Box<SetScheduleFlags>),
-    /// Make no more jobs
+    /// Pause a schedule: it makes no more jobs
     Pause(ScheduleFlags),
-    /// Make jobs again, from the next tick on
+    /// Resume a schedule, with its next tick
     Resume(ScheduleFlags),
     /// Make a job now and print its id
     Trigger(ScheduleFlags),
@@ -352,7 +356,7 @@ pub(crate) struct SetScheduleFlags {
     /// The name of the schedule
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) name: String,
-    /// When it ticks: five or six fields, @daily and the like, or '@every 1h30m'
+    /// Timetable: five or six fields, @daily and the like, or '@every 1h30m'
     #[arg(long, value_name = "EXPRESSION", allow_hyphen_values = true)]
     pub(crate) cron: String,
     /// IANA name of the time zone [default: UTC]
@@ -361,25 +365,25 @@ pub(crate) struct SetScheduleFlags {
     /// Type of the job: work for your own workers
     #[arg(long, value_name = "TYPE", conflicts_with = "kind")]
     pub(crate) r#type: Option<String>,
-    /// What the built-in worker simulates, such as SUCCESS_FAST
+    /// The work kind to simulate, such as SUCCESS_FAST
     #[arg(long, value_name = "WORK_KIND")]
     pub(crate) kind: Option<String>,
-    /// Where its jobs wait [default: default]
+    /// Queue of its jobs [default: default]
     #[arg(long, value_name = "QUEUE")]
     pub(crate) queue: Option<String>,
-    /// What to work on: JSON, @FILE, or - for standard input
+    /// Payload: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     pub(crate) payload: Option<String>,
     /// While an earlier job has not ended: skip, allow, cancel_previous or enqueue [default: skip]
     #[arg(long, value_name = "POLICY")]
     pub(crate) overlap: Option<String>,
-    /// About missed ticks: none, one or all [default: one]
+    /// Missed ticks that are caught up: none, one or all [default: one]
     #[arg(long, value_name = "POLICY")]
     pub(crate) catch_up: Option<String>,
     /// Each job comes up to this much after its tick
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) jitter: Option<Duration>,
-    /// What it is for
+    /// Description
     #[arg(long, value_name = "TEXT")]
     pub(crate) description: Option<String>,
     #[command(flatten)]
@@ -397,15 +401,15 @@ pub struct ClientsFlags {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Clients {
-    /// Make a client and print its id
+    /// Create a client and print its id
     Create(CreateClientFlags),
-    /// Name a client, for people
+    /// Name a client
     Name(NameClientFlags),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CreateClientFlags {
-    /// What people call it
+    /// Display name
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
     #[command(flatten)]
@@ -417,7 +421,7 @@ pub(crate) struct NameClientFlags {
     /// The client
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) client_id: String,
-    /// Its name; empty to take it away
+    /// Its name; empty to remove it
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) connection: Connection,
@@ -431,11 +435,11 @@ pub struct ConnectionFlags {
 
 #[derive(Debug, Subcommand)]
 pub enum Keys {
-    /// Make a key and print it; it is shown this once
+    /// Create a key and print it; it is shown only once
     Issue(IssueFlags),
-    /// Replace the key that calls with a new one, and print it
+    /// Replace the key of this call by a new one, and print it
     Renew(ClientFlags),
-    /// Make a key worthless
+    /// Revoke a key
     Revoke(RevokeFlags),
 }
 
@@ -444,7 +448,7 @@ pub struct IssueFlags {
     /// The client
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) client_id: String,
-    /// Replace the key that the client has
+    /// Replace the keys that the client has
     #[arg(long)]
     pub(crate) rotate: bool,
     #[command(flatten)]

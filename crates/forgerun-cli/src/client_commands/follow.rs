@@ -1,4 +1,4 @@
-//! Waiting for a job with the eyes on it: `wait`, and `submit --wait`.
+//! Waiting for a job with progress: `wait`, and `submit --wait`.
 
 use std::io::Write;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use super::screen::Screen;
 use crate::Exit;
 use crate::terminal::clean;
 
-/// How often a job is asked for where there is no stream of events.
+/// Poll interval without a stream of events.
 const POLLING: Schedule = Schedule {
     first: Duration::from_secs(1),
     longest: Duration::from_secs(5),
-    // Whoever wants less says so; the wait is cut off from outside.
+    // The caller limits the wait.
     total: Duration::MAX,
 };
 
-/// How long a job may wait before people are told that no worker asks for its queue.
+/// Wait after which a queue without workers is reported.
 const NO_WORKER: Duration = Duration::from_secs(5);
 
-/// How long the server may take to say how a job stands once patience is over.
+/// Timeout of the last query when the wait is over.
 const LAST_LOOK: Duration = Duration::from_secs(5);
 
 pub(super) async fn wait(flags: &WaitFlags) -> Result<Exit, CommandError> {
@@ -50,7 +50,7 @@ pub(super) async fn wait(flags: &WaitFlags) -> Result<Exit, CommandError> {
     Ok(Exit::JobFailed)
 }
 
-/// Waits, then prints what came out: the result, or why there is none.
+/// Waits, then prints the result, or why there is none.
 pub(super) async fn wait_and_print(
     client: &Client,
     screen: &Screen,
@@ -60,7 +60,7 @@ pub(super) async fn wait_and_print(
     let job = until_ended(client, screen, job_id, patience).await?;
     if job["state"] != "SUCCEEDED" {
         let Some(failure) = client.forge().failure(job_id).await? else {
-            // It was begun again in the meantime, by somebody else.
+            // Another client retried it meanwhile.
             screen.note("the job did not succeed");
             return Ok(Exit::JobFailed);
         };
@@ -88,7 +88,7 @@ pub(super) async fn wait_and_print(
     Ok(Exit::Done)
 }
 
-/// The job as it is at its end.
+/// The ended job.
 async fn until_ended(
     client: &Client,
     screen: &Screen,
@@ -99,7 +99,7 @@ async fn until_ended(
     let ended = async {
         let mut stream = client.forge().events(job_id)?;
         match follow(&mut stream, &bar).await {
-            // No stream to be had: too many are open, or something in between does not let them through.
+            // No stream: too many are open, or a proxy blocks it.
             Err(Error::Resource(said)) if said.status != Some(404) => poll(client, job_id).await?,
             Err(Error::Protocol(_)) => poll(client, job_id).await?,
             followed => followed?,
@@ -130,8 +130,8 @@ async fn until_ended(
     Ok(ended?)
 }
 
-/// The queue in which a job of real work waits without a worker that asks for it. `None` also if that cannot be found out, as from
-/// a server that does not report it.
+/// The queue of a real job that waits without workers; `None` also if the server does not report
+/// it.
 async fn unattended_queue(client: &Client, job_id: &str) -> Option<String> {
     let job = client.forge().get_json(job_id).await.ok()?;
     if job["simulated"] != false || job["state"] != "QUEUED" {
@@ -142,7 +142,7 @@ async fn unattended_queue(client: &Client, job_id: &str) -> Option<String> {
     (answer["stats"]["attended"] == false).then(|| queue.to_owned())
 }
 
-/// The job, if it has ended: patience may be over before anything was heard of one that ended long ago.
+/// The job, if it has ended: the wait may be over before its events arrived.
 async fn last_look(client: &Client, job_id: &str, waited: Duration) -> Result<Value, Error> {
     let timed_out = Err(Error::TimedOut { job_id: job_id.to_owned(), waited });
     match timeout(LAST_LOOK, client.forge().get_json(job_id)).await {

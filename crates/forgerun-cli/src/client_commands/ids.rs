@@ -1,4 +1,4 @@
-//! Short ids: a command that takes the id of a job or a workflow takes the end of it, too.
+//! Short ids: commands accept the end of a job or workflow id.
 
 use std::ops::RangeInclusive;
 
@@ -7,17 +7,17 @@ use forgerun_client::forge::Filter;
 
 use super::CommandError;
 
-/// How much of an id is enough, as the server has it. A whole id is longer.
+/// Length of an accepted end, as on the server. A whole id is longer.
 const END: RangeInclusive<usize> = 6..=35;
 
-/// Pages that a search reads. The server looks at 10,000 jobs for each, the newest first.
+/// Pages that a search reads. The server examines 10,000 jobs for each, the newest first.
 const PAGES_MAX: usize = 20;
 
-/// Candidates that are shown at most.
+/// Maximum number of listed candidates.
 const CANDIDATES_MAX: usize = 20;
 
-/// The whole id of the job or workflow that is named by its id or the end of it. What is no end of an id, or of no job's, is
-/// returned as it is: the server then reports that there is no such job.
+/// The whole id for an id or its end. Other texts are returned unchanged: the server then reports
+/// that there is no such job.
 pub(super) async fn whole(client: &Client, named: &str) -> Result<String, CommandError> {
     if !is_end(named) {
         return Ok(named.to_owned());

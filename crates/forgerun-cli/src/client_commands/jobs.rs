@@ -15,7 +15,7 @@ use super::table::Table;
 use crate::Exit;
 use crate::terminal::clean;
 
-/// Jobs on one page of the server.
+/// Page size.
 pub(super) const PAGE: usize = 200;
 
 pub(super) async fn get(flags: &JobFlags) -> Result<Exit, CommandError> {
@@ -30,7 +30,7 @@ pub(super) async fn get(flags: &JobFlags) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-/// One fact per line, what is absent left out.
+/// One fact per line, without missing ones.
 fn show(screen: &Screen, job: &Value) -> std::io::Result<()> {
     let text = |name: &str| match &job[name] {
         Value::Null => None,
@@ -63,7 +63,7 @@ fn show(screen: &Screen, job: &Value) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What the job does, in a word.
+/// The work of the job in one word.
 pub(super) fn kind(job: &Value) -> String {
     let places = [&job["job_type"], &job["definition"]["work_kind"], &job["scenario"], &job["type"]];
     places.iter().find_map(|place| place.as_str()).unwrap_or_default().to_owned()
@@ -128,7 +128,6 @@ pub(super) async fn retry(flags: &JobFlags) -> Result<Exit, CommandError> {
     )
 }
 
-/// Prints the state that a job has now.
 fn changed(flags: &JobFlags, answer: Value) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     if screen.json {
@@ -169,7 +168,8 @@ pub(super) async fn report(flags: &JobFlags) -> Result<Exit, CommandError> {
     Ok(Exit::Done)
 }
 
-/// Milliseconds from the first event of a job to its last: `duration_ms` of a report is that of the last attempt.
+/// Milliseconds from the first to the last event: `duration_ms` of a report covers the last attempt
+/// only.
 fn span_ms(first: Option<&str>, last: Option<&str>) -> Option<i64> {
     let (first, last) = (Timestamp::parse(first?).ok()?, Timestamp::parse(last?).ok()?);
     Some((last.unix_micros() - first.unix_micros()) / 1000)
@@ -192,7 +192,7 @@ pub(super) async fn result(flags: &ResultFlags) -> Result<Exit, CommandError> {
     let saved = download.save(path, |at| bar.set_position(at)).await;
     bar.finish_and_clear();
     let saved = saved.inspect_err(|error| {
-        // A pipe or a device keeps nothing for the next time.
+        // A pipe or device cannot be resumed.
         let is_file = std::fs::metadata(path).is_ok_and(|there| there.is_file()) || !path.exists();
         if is_file && matches!(error, forgerun_client::Error::Unreachable(_)) {
             screen.note("What came so far is kept; run the command again to go on.");

@@ -1,8 +1,8 @@
-//! The commands for people: whatever asks a running server something, on `forgerun-client`.
+//! The commands that call a running server, based on `forgerun-client`.
 //!
-//! Standard output carries what was asked for and nothing else; progress, hints and complaints go to standard error. Tables,
-//! colours and progress need a terminal. `--json` is for programs and does not change its shape; an error is then one problem
-//! object on standard error, and nothing else is printed there.
+//! Standard output carries the result and nothing else; progress, hints and errors go to standard
+//! error. Tables, colours and progress need a terminal. The form of `--json` is stable; an error is
+//! then one problem object on standard error, and nothing else is printed there.
 
 mod admin;
 mod connection;
@@ -96,23 +96,21 @@ fn is_for_operator(command: &ClientCommand) -> bool {
     }
 }
 
-/// Why a command ends early.
+/// Why a command failed.
 #[derive(Debug)]
 pub enum CommandError {
     Call(Error),
-    /// The command line is wrong.
     Usage(String),
-    /// Standard output does not take more.
+    /// Standard output cannot be written.
     Output(std::io::Error),
-    /// The operator's token is missing, or is not the server's.
+    /// The operator's token is missing or wrong.
     NotOperator(Error),
-    /// The server refused, and we know better than it what is wrong: there is no such thing.
+    /// Refused, with a message that is more specific than the server's.
     Refused(String),
-    /// Several jobs have an id that ends like this.
+    /// Several jobs have an id with this end.
     Ambiguous {
-        /// What was given as the end of an id.
+        /// The given end of an id.
         end: String,
-        /// The ids, as far as the server lists them.
         candidates: Vec<String>,
     },
 }
@@ -130,7 +128,7 @@ impl From<std::io::Error> for CommandError {
 }
 
 impl CommandError {
-    /// The same about a call that needs the operator's token.
+    /// The error of a call that needs the operator's token.
     fn of_operator(self) -> CommandError {
         match self {
             CommandError::Call(error @ Error::Auth(_)) => CommandError::NotOperator(error),
@@ -138,9 +136,9 @@ impl CommandError {
         }
     }
 
-    /// Prints why, for people or for programs.
+    /// Prints the error, as text or JSON.
     pub fn print(&self) -> Exit {
-        // A reader that has had enough (`forgerun list | head`) is no error.
+        // A reader that closes the pipe (`forgerun list | head`) is no error.
         if matches!(self, CommandError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe) {
             return Exit::Done;
         }
@@ -171,7 +169,7 @@ impl CommandError {
         }
     }
 
-    /// The problem object: the server's own where it sent one.
+    /// The problem object: the server's own, if it sent one.
     fn problem(&self) -> ProblemBuilder {
         let local = problem_of(self.exit());
         match self {
@@ -234,7 +232,6 @@ fn print_error(error: &Error, hint: &str) -> Exit {
     say(&format!("{error}{hint}{request}"), exit)
 }
 
-/// The exit code of a call that failed.
 pub fn exit_of(error: &Error) -> Exit {
     match error {
         Error::Auth(_) => Exit::NotAuthorised,

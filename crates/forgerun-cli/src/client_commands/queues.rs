@@ -9,7 +9,7 @@ use super::screen::{Screen, now, relative};
 use super::table::Table;
 use crate::Exit;
 
-/// Queues whose counts are asked for, one call each.
+/// Queues whose counts are loaded, one call each.
 const COUNTED_MAX: usize = 100;
 
 pub(super) async fn queues(flags: &QueuesFlags) -> Result<Exit, CommandError> {
@@ -21,7 +21,7 @@ pub(super) async fn queues(flags: &QueuesFlags) -> Result<Exit, CommandError> {
     }
 }
 
-/// The operator's word concerns all queues of the name, a client's its own.
+/// The operator's pause applies to all queues of the name, a client's to its own.
 async fn set_paused(named: &QueueFlags, paused: bool) -> Result<Exit, CommandError> {
     let (connection, queue) = (&named.connection, &named.queue);
     match paused {
@@ -38,7 +38,8 @@ async fn set_paused(named: &QueueFlags, paused: bool) -> Result<Exit, CommandErr
     told(&Screen::of(connection), queue, paused)
 }
 
-/// Refuses a name that no queue has: the server would pause it before its first job, and a typo would go unnoticed.
+/// Refuses an unknown name: the server would pause the queue before its first job, so a typo would
+/// go unnoticed.
 async fn check_known(client: &Client, queue: &str) -> Result<(), CommandError> {
     let known = client.ojs().queues().await?;
     if known.iter().any(|known| known.name == queue) {

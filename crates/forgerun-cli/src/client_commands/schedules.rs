@@ -50,7 +50,8 @@ pub(super) async fn schedules(flags: &SchedulesFlags) -> Result<Exit, CommandErr
     }
 }
 
-/// Work with a type is for workers outside, and registered on `/ojs/v1`; any other is simulated, and registered on `/v1`.
+/// Work with a type is for external workers, and registered on `/ojs/v1`; other work is simulated,
+/// and registered on `/v1`.
 async fn set(flags: &SetScheduleFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     if flags.r#type.is_none() && flags.kind.is_none() {

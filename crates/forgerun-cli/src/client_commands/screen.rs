@@ -1,4 +1,4 @@
-//! What is printed where: output for programs and people, progress and notes for people alone.
+//! Output: results on standard output, progress and notes for terminals.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, SystemTime};
@@ -13,10 +13,9 @@ use super::connection::Connection;
 use super::duration::short;
 use crate::terminal::clean_lines;
 
-/// The width of a terminal that does not say its own, and of none.
+/// Default width of a terminal.
 const COLUMNS: usize = 80;
 
-/// Where to print, and for whom.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Screen {
     pub(crate) json: bool,
@@ -45,14 +44,14 @@ impl Screen {
         out.flush()
     }
 
-    /// A line for people, on standard error; not with `--json`.
+    /// A line on standard error; not with `--json`.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet && !self.json {
             let _ = writeln!(io::stderr().lock(), "{}", clean_lines(text));
         }
     }
 
-    /// How wide a table may be.
+    /// Maximum width of a table.
     pub(crate) fn columns(&self) -> usize {
         let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
         let found = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
@@ -71,7 +70,7 @@ impl Screen {
         if self.colours { style.force_styling(true).apply_to(text).to_string() } else { text.to_owned() }
     }
 
-    /// Something that moves while people wait; hidden where nobody looks.
+    /// A spinner; hidden without a terminal.
     pub(crate) fn spinner(&self, text: String) -> ProgressBar {
         if !self.progress {
             return ProgressBar::hidden();
@@ -83,7 +82,7 @@ impl Screen {
         bar
     }
 
-    /// A bar of bytes; hidden where nobody looks.
+    /// A progress bar of bytes; hidden without a terminal.
     pub(crate) fn bytes(&self, size: Option<u64>) -> ProgressBar {
         if !self.progress {
             return ProgressBar::hidden();
@@ -94,7 +93,7 @@ impl Screen {
     }
 }
 
-/// A moment as people say it: `3 m ago`, `in 2 h 0 m`. As it is written if it is no time.
+/// A relative time: `3 m ago`, `in 2 h 0 m`. Unchanged if it is not a time.
 pub(crate) fn relative(text: &str, now: SystemTime) -> String {
     let Ok(at) = Timestamp::parse(text) else { return text.to_owned() };
     let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_micros() as i64;

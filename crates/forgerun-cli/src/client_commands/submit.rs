@@ -1,8 +1,9 @@
-//! `submit`: which dialect a job is submitted on follows from its flags.
+//! `submit`: the flags decide on which dialect a job is submitted.
 //!
 //! - `--operation` is an operation of `/api/v1`.
 //! - `--kind` is simulated: on `/v1`, or on `/api/v1` if a `--type` is given too.
-//! - `--type` is work for workers outside: on `/api/v1`, or on `/v1` if it begins later, is unique, or its payload is a list.
+//! - `--type` is work for external workers: on `/api/v1`, or on `/v1` if it starts later, is
+//!   unique, or its payload is a list.
 
 use std::io;
 use std::time::UNIX_EPOCH;
@@ -19,14 +20,14 @@ use super::screen::{Screen, now};
 use super::{CommandError, duration, follow};
 use crate::Exit;
 
-/// Retries of real work on `/v1`, where a job has none unless it says so; as many as `/api/v1` has by default.
+/// Retries of real work on `/v1`, where the default is none; as many as `/api/v1` has by default.
 const RETRIES_DEFAULT: u32 = 3;
 
-/// Nothing is simulated because a flag is missing (C-119).
+/// A missing flag must not start a simulation (C-119).
 pub(super) const NOTHING_TO_DO: &str = "say what to do: --type TYPE for work of your own workers, --kind WORK_KIND for \
      simulated work";
 
-/// What is submitted, and where.
+/// The request, by dialect.
 #[derive(Debug)]
 enum JobRequest {
     Forge(Submit),
@@ -63,7 +64,8 @@ async fn send(client: &Client, request: &JobRequest) -> Result<(String, String),
     }
 }
 
-/// What is below an operation's address may be read but not posted to, and so says the server of an operation that it does not have.
+/// Paths below an operation's address may be read but not posted to; the server answers the same
+/// for an unknown operation.
 fn explained(error: Error, flags: &SubmitFlags) -> CommandError {
     match (&flags.operation, error.api().and_then(|said| said.status)) {
         (Some(operation), Some(404 | 405)) => CommandError::Refused(format!(
@@ -73,7 +75,7 @@ fn explained(error: Error, flags: &SubmitFlags) -> CommandError {
     }
 }
 
-/// The payload: JSON, `@FILE`, or `-` for standard input, as it is written.
+/// The payload: JSON, `@FILE`, or `-` for standard input, unchanged.
 pub(super) fn read_payload(text: &str) -> Result<Box<RawValue>, CommandError> {
     read_json("--payload", text)
 }
@@ -188,7 +190,7 @@ fn operations(
     Ok(given.fold(job, |job, (name, value)| job.member(name, value)))
 }
 
-/// A time as it is written, or so long from now: `+10m`.
+/// A time unchanged, or a delay from now: `+10m`.
 fn moment(text: &str) -> Result<String, CommandError> {
     let Some(span) = text.strip_prefix('+') else {
         return match Timestamp::parse(text) {

@@ -1,4 +1,4 @@
-//! Tables that fit: on a terminal with a heading and cut to its width, elsewhere as values between tabs, uncut.
+//! Tables: with a heading and cut to the width on a terminal, else as values between tabs, uncut.
 
 use std::borrow::Cow;
 use std::io;
@@ -11,19 +11,19 @@ use crate::terminal::clean;
 /// The space between two columns.
 const GAP: usize = 2;
 
-/// No column is cut below this.
+/// Minimum width of a cut column.
 const LEAST: usize = 6;
 
-/// What is left of an id: an ellipsis and its last group, which names it on the command line.
+/// Width of a cut id: an ellipsis and its last group, which commands accept.
 const ID_LEAST: usize = 13;
 
 pub(crate) struct Table {
     heading: &'static [&'static str],
-    /// The columns of ids: cut first, and at their beginning, which ids of one day have in common.
+    /// Columns of ids: cut first, and at their beginning, which ids of one day have in common.
     ids: &'static [usize],
-    /// The columns that are cut next.
+    /// Columns that are cut next.
     flexible: &'static [usize],
-    /// The column that has a colour by what it says.
+    /// The column that is coloured by its value.
     state: Option<usize>,
     rows: Vec<Vec<String>>,
 }
@@ -33,13 +33,12 @@ impl Table {
         Table { heading, ids: &[], flexible, state: None, rows: Vec::new() }
     }
 
-    /// Colours a column by what it says.
     pub(crate) fn with_state(mut self, column: usize) -> Table {
         self.state = Some(column);
         self
     }
 
-    /// Cuts these columns first, and leaves the ends of what is in them.
+    /// Cuts these columns first, and keeps the ends of their values.
     pub(crate) fn with_ids(mut self, columns: &'static [usize]) -> Table {
         self.ids = columns;
         self
@@ -47,7 +46,7 @@ impl Table {
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
         debug_assert_eq!(cells.len(), self.heading.len());
-        // A name with line breaks or escape sequences must not draw on the screen.
+        // Line breaks and escape sequences in a name must not draw on the screen.
         self.rows.push(cells.into_iter().map(|cell| clean(&cell)).collect());
     }
 
@@ -94,7 +93,7 @@ impl Table {
     }
 }
 
-/// The end of an id, in so many columns.
+/// The end of an id, in this width.
 fn cut_front(id: &str, width: usize) -> Cow<'_, str> {
     let n_chars = id.chars().count();
     if n_chars <= width {

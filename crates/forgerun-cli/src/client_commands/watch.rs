@@ -1,4 +1,4 @@
-//! `watch`: what happens, line by line, with a summary at the bottom of a terminal.
+//! `watch`: events line by line, with a summary at the bottom of a terminal.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::screen::Screen;
 use crate::Exit;
 use crate::terminal::clean;
 
-/// How often a server that went away is looked for before the watch ends, and how long between.
+/// Attempts to reconnect before the watch ends, and the pause between them.
 const TRIES: u32 = 20;
 const BETWEEN: Duration = Duration::from_secs(3);
 
@@ -32,7 +32,8 @@ pub(super) async fn watch(flags: &WatchFlags) -> Result<Exit, CommandError> {
     let mut stream = match &flags.id {
         Some(id) => client.forge().events(&ids::whole(&client, id).await?)?,
         None => {
-            // Whoever is not let in should hear it now, and a stream of nothing says nothing.
+            // Wrong credentials must be reported at once, and a stream without events reports
+            // nothing.
             let filter = forgerun_client::forge::Filter { limit: Some(1), ..Default::default() };
             client.forge().list_json(&filter).await?;
             client.forge().all_events()?
@@ -64,11 +65,11 @@ async fn follow(
                 }
                 counts.add(&event);
                 let line = if screen.json { event.data.clone() } else { line(screen, &event) };
-                // Printed while the bar is away, so that neither writes into the other.
+                // Printed while the bar is hidden, so that neither writes into the other.
                 bar.suspend(|| screen.line(&line))?;
                 bar.set_message(counts.summary());
             }
-            // A server that was there comes back, most of the time.
+            // The server was there, so it probably comes back.
             Err(error @ Error::Unreachable(_)) if heard && away < TRIES => {
                 away += 1;
                 bar.suspend(|| screen.note(&format!("{error}; trying again")));
@@ -96,7 +97,7 @@ impl Counts {
     }
 }
 
-/// Time, job, what happened, and what goes with it.
+/// Time, job, event, details.
 fn line(screen: &Screen, event: &Event) -> String {
     let data = event.json();
     let text = |name: &str| data[name].as_str().unwrap_or_default();
@@ -118,7 +119,7 @@ fn line(screen: &Screen, event: &Event) -> String {
     format!("{time:<8}  {id}  {state}  {about}").trim_end().to_owned()
 }
 
-/// Which attempt, from the second on.
+/// The attempt, from the second on.
 fn attempt(data: &Value) -> String {
     match data["attempt"].as_u64() {
         Some(attempt) if attempt > 1 => format!("try {attempt}"),

@@ -52,8 +52,8 @@ pub(super) async fn workflows(flags: &WorkflowsFlags) -> Result<Exit, CommandErr
     }
 }
 
-/// The description of a workflow: JSON, a file with or without `@`, or standard input. A description is an object, and a file whose
-/// name begins with a brace is named with `@`.
+/// The description of a workflow: JSON, a file with or without `@`, or standard input. A
+/// description is an object, so a file whose name begins with a brace needs `@`.
 fn read_description(text: &str) -> Result<Box<RawValue>, CommandError> {
     let is_written_out = text.trim_start().starts_with(['{', '[']) || text == "-" || text.starts_with('@');
     match is_written_out {

@@ -1,9 +1,11 @@
-//! A process of a job: its own process group, its three pipes, and its end, whatever it does.
+//! The process of a job: process group, pipes, and end.
 //!
-//! - Input is written while output is read, so neither side waits for the other; a program that does not read it is no trouble.
-//! - Standard output goes to a spool with a bound, standard error is read line by line: nothing a program prints fills our memory.
-//! - What is left of its process group when the program has ended is killed, and pipes that somebody outside the group keeps open
-//!   are not waited for.
+//! - Input is written while output is read, so neither side blocks the other; a program may ignore
+//!   its input.
+//! - Standard output goes to a bounded spool, standard error is read line by line: output cannot
+//!   fill the memory.
+//! - The rest of its process group is killed when the program ends, and pipes held open by
+//!   processes outside of the group are abandoned.
 
 use std::env;
 use std::ffi::OsStr;
@@ -26,7 +28,7 @@ use super::exec::Exec;
 use super::files::JobFiles;
 use super::lines::{Lines, Progress};
 
-/// How long the pipes may stay open once the program has ended: for what it started and did not wait for.
+/// How long the pipes may stay open after the end: for processes that the program started.
 const PIPE_GRACE: Duration = Duration::from_secs(1);
 
 /// Bytes that are read at once.
@@ -40,19 +42,19 @@ pub(super) struct Child {
 pub(super) struct Ended {
     pub(super) code: Option<i32>,
     pub(super) signal: Option<i32>,
-    /// Its last words on standard error.
+    /// The last lines of standard error.
     pub(super) message: String,
-    /// What it printed; or why it was stopped, or why its output will not do.
+    /// Its output; or why it was stopped, or why its output is invalid.
     pub(super) output: Result<Spool, Failure>,
 }
 
-/// Kills the group when it is dropped: no job leaves processes behind.
+/// Kills the group on drop: no job leaves processes behind.
 struct Group(Option<Pid>);
 
 impl Group {
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.0 {
-            // It may be gone already.
+            // It may have ended already.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -89,7 +91,7 @@ impl Child {
         Ok(Child { process, group })
     }
 
-    /// Waits for the end, or brings it about.
+    /// Waits for the end, or stops the program.
     pub(super) async fn wait(mut self, exec: &Exec, job: &ClaimedJob, context: &Context) -> Ended {
         let stdin = self.process.stdin.take().map(|pipe| tokio::spawn(write(pipe, job.input().to_owned())));
         let (too_much, mut overflow) = watch::channel(false);
@@ -129,13 +131,13 @@ impl Child {
         let unread = || Failure::new("the output of the program could not be read").retry();
         let output = collect(stdout, group, &enough).await.unwrap_or_else(|| Err(unread()));
         let lines = collect(stderr, group, &enough).await.unwrap_or_default();
-        // Whatever is left of the group goes with the job.
+        // The rest of the group is killed with the job.
         group.signal(Signal::KILL);
         if let Some(writer) = stdin {
             writer.abort();
         }
         telling.abort();
-        // What stopped it, or what could not be kept, is the reason; not the signal that it got then.
+        // The reason is what stopped it, or the output error; not the resulting signal.
         let output = match stopped {
             Some(failure) => Err(failure),
             None => output,
@@ -147,7 +149,7 @@ impl Child {
         Ended { code, signal, message: lines.message(), output }
     }
 
-    /// SIGTERM to the group, and SIGKILL to whatever is still there after the grace.
+    /// SIGTERM to the group, and SIGKILL to the rest after the grace.
     async fn stop(&mut self, grace: Duration) -> io::Result<ExitStatus> {
         self.group.signal(Signal::TERM);
         if let Ok(status) = timeout(grace, self.process.wait()).await {
@@ -158,7 +160,8 @@ impl Child {
     }
 }
 
-/// Whether a variable is none of the program's business: credentials of the worker, and the configuration of a server.
+/// Whether a variable is withheld from the program: credentials of the worker, and the
+/// configuration of a server.
 fn is_kept_back(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     let is_credential =
@@ -182,8 +185,8 @@ fn too_large() -> Failure {
     Failure::new(text).never_again().class("output.too_large")
 }
 
-/// What a reader has found, once its pipe is closed. What keeps it open is killed; if somebody outside the group still does, what
-/// came so far is all.
+/// The result of a reader, once its pipe is closed. Processes that keep it open are killed; if one
+/// outside of the group still does, the bytes so far are used.
 async fn collect<T>(reader: Option<JoinHandle<T>>, group: &Group, enough: &watch::Sender<bool>) -> Option<T> {
     let mut reader = reader?;
     for _ in 0..2 {
@@ -196,7 +199,7 @@ async fn collect<T>(reader: Option<JoinHandle<T>>, group: &Group, enough: &watch
     reader.await.ok()
 }
 
-/// The next bytes of a pipe; 0 at its end, and when there was enough.
+/// The next bytes of a pipe; 0 at its end, and after `enough`.
 async fn read(
     pipe: &mut (impl AsyncRead + Unpin),
     buffer: &mut [u8],
@@ -263,12 +266,12 @@ async fn read_errors(
     }
 }
 
-/// Hands on progress, always the newest: one call at a time, however fast the program counts.
+/// Reports progress, always the newest: one call at a time, however fast the program counts.
 async fn report_progress(mut news: watch::Receiver<Option<Progress>>, context: Context) {
     while news.changed().await.is_ok() {
         let newest = news.borrow_and_update().clone();
         if let Some(Progress { percent, text }) = newest {
-            // Progress that is lost is no reason to fail.
+            // Lost progress is no reason to fail.
             let _ = context.progress(percent, text.as_deref()).await;
         }
     }

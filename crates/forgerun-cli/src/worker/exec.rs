@@ -9,7 +9,7 @@ use forgerun_client::worker::{ClaimedJob, Context, Failure, Handler, Output};
 use super::child::{Child, Ended};
 use super::files::JobFiles;
 
-/// Exit codes of `sysexits.h`: try again later, and the input is wrong.
+/// Exit codes of `sysexits.h`: temporary failure, and bad input.
 const TEMPFAIL: i32 = 75;
 const DATAERR: i32 = 65;
 
@@ -20,7 +20,7 @@ pub(super) struct Exec {
     pub(super) arguments: Vec<String>,
     pub(super) grace: Duration,
     pub(super) result_type: Option<String>,
-    /// Whether standard error is passed on to ours.
+    /// Whether standard error is forwarded to ours.
     pub(super) pass_on: bool,
 }
 

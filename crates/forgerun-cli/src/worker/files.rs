@@ -1,4 +1,4 @@
-//! The files through which a program and its worker exchange more than input and output. They are removed with the job.
+//! Files that a program and its worker exchange besides input and output. Removed with the job.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -10,14 +10,14 @@ use forgerun_client::{Clock, SystemClock};
 
 use super::media_type;
 
-/// Bytes that are read of the file with the media type.
+/// Bytes of the media type file that are read.
 const MEDIA_TYPE_BYTES_MAX: usize = 256;
 
 /// The files of one attempt.
 pub(super) struct JobFiles {
     /// The results of the steps before, as `{step: result}`; `None` for a job without parents.
     pub(super) parents: Option<PathBuf>,
-    /// Where the program may write the media type of its result.
+    /// The program may write the media type of its result here.
     pub(super) result_type: PathBuf,
 }
 
@@ -36,7 +36,7 @@ impl JobFiles {
         Ok(files)
     }
 
-    /// The media type that the program wrote, if it did.
+    /// The media type written by the program.
     pub(super) fn written_type(&self) -> Result<Option<String>, Failure> {
         let text = std::fs::read_to_string(&self.result_type).unwrap_or_default();
         let text = text.trim();
@@ -60,7 +60,7 @@ impl Drop for JobFiles {
     }
 }
 
-/// Only for the user of this process, and never through a file that another one put there.
+/// Readable by this user only, and never through an existing file.
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)

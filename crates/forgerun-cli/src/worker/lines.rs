@@ -1,14 +1,14 @@
-//! What a program says on standard error: progress, and the last lines, which are the message if it fails.
+//! Standard error of a program: progress, and the last lines, which are the message of a failure.
 
 use std::collections::VecDeque;
 
-/// Lines that are kept for the message.
+/// Lines kept for the message.
 const LINES_MAX: usize = 20;
 
-/// Bytes of a line that are looked at; the rest of it is passed over.
+/// Bytes of a line that are examined; the rest is skipped.
 const LINE_BYTES_MAX: usize = 1000;
 
-/// Progress as a program says it.
+/// Progress reported by a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Progress {
     pub(super) percent: u8,
@@ -22,7 +22,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Takes bytes; gives the newest progress in them.
+    /// Adds bytes; returns the newest progress in them.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Option<Progress> {
         let mut newest = None;
         for &byte in bytes {
@@ -49,7 +49,7 @@ impl Lines {
         None
     }
 
-    /// The last lines, the unfinished one included.
+    /// The last lines, including the unfinished one.
     pub(super) fn message(mut self) -> String {
         self.end();
         self.last.make_contiguous().join("\n")

@@ -1,4 +1,4 @@
-//! `forgerun worker`: any program, or any URL, does the work of jobs.
+//! `forgerun worker`: any program or URL does the work of jobs.
 
 mod child;
 mod exec;
@@ -20,8 +20,8 @@ use crate::Exit;
 use crate::client_commands::{CommandError, Connection, ServerConnection, given, parse_duration};
 use crate::terminal::{clean, complain, say};
 
-/// What a program finds about its job in its environment: id, type, queue, attempt, trace, and the files of [`files::JobFiles`]. A server
-/// that it starts passes over them.
+/// Environment variables of a program: id, type, queue, attempt, trace, and the files of
+/// [`files::JobFiles`]. A server that it starts ignores them.
 pub const JOB_VARIABLES: [&str; 7] = [
     "FORGERUN_JOB_ID",
     "FORGERUN_JOB_TYPE",
@@ -32,7 +32,7 @@ pub const JOB_VARIABLES: [&str; 7] = [
     "FORGERUN_RESULT_TYPE_FILE",
 ];
 
-/// How much longer than a child's grace its worker waits for it: the time to kill it, and to read what it said.
+/// How much longer than a child's grace its worker waits: to kill it, and to read its output.
 const BEYOND_GRACE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Subcommand)]
@@ -60,22 +60,22 @@ Standard Webhooks if there is a secret. 2xx succeeds; a problem object fails as 
 
 #[derive(Debug, Args)]
 pub struct Common {
-    /// Take jobs of this queue; several are tried in order [default: default]
+    /// Claim jobs of this queue; several are tried in order [default: default]
     #[arg(long = "queue", value_name = "QUEUE")]
     queues: Vec<String>,
-    /// How many jobs at once
+    /// Concurrent jobs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     concurrency: u16,
-    /// Only jobs whose type fits, such as image.*; others are handed back
+    /// Only jobs whose type matches, such as image.*; others are handed back
     #[arg(long = "type", value_name = "GLOB", value_parser = job_type)]
     job_type: Option<String>,
-    /// How long a job is ours without a sign of life
+    /// Lease of a job without a heartbeat
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     lease: Duration,
-    /// How long to wait for what runs after SIGTERM, before it is stopped and handed back
+    /// Wait for running jobs after SIGTERM, before they are stopped and handed back
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = parse_duration)]
     drain: Duration,
-    /// Take jobs over gRPC, from the listener at this address, such as http://127.0.0.1:9090
+    /// Claim jobs over gRPC, from the listener at this address, such as http://127.0.0.1:9090
     #[cfg(feature = "grpc")]
     #[arg(long, value_name = "URL")]
     grpc: Option<String>,
@@ -104,18 +104,19 @@ pub struct HttpFlags {
     common: Common,
     #[command(flatten)]
     connection: ServerConnection,
-    /// Where to post
+    /// URL to post to
     #[arg(long, value_name = "URL")]
     url: String,
-    /// Post {"job", "input", "parents"} instead of the bare input; parents has the results of the steps before
+    /// Post {"job", "input", "parents"} instead of the bare input; parents has the results of the
+    /// steps before
     #[arg(long)]
     envelope: bool,
-    /// What to sign with, whsec_… [env: FORGERUN_WORKER_SECRET]
+    /// Secret to sign with, whsec_… [env: FORGERUN_WORKER_SECRET]
     #[arg(long, value_name = "SECRET")]
     secret: Option<String>,
 }
 
-/// A pattern that some type fits. One that none fits would hand back every job.
+/// A pattern that matches some type. Otherwise every job would be handed back.
 fn job_type(text: &str) -> Result<String, String> {
     match text.is_empty() || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
         false => Ok(text.to_owned()),
@@ -136,10 +137,10 @@ fn media_type(text: &str) -> Result<String, String> {
     }
 }
 
-/// Makes a signature out of a secret, after Standard Webhooks; `None` if the text is no secret.
+/// Makes a signature from a secret, by Standard Webhooks; `None` if the text is not a secret.
 pub type SignWith = fn(&str) -> Option<Sign>;
 
-/// Works until told to stop.
+/// Works until it is stopped.
 pub fn run(command: &Worker, sign_with: SignWith) -> Exit {
     let runtime = match Runtime::new() {
         Ok(runtime) => runtime,
@@ -152,7 +153,7 @@ pub fn run(command: &Worker, sign_with: SignWith) -> Exit {
     match builder {
         Ok(builder) => {
             let ended = runtime.block_on(work(common, &connection, builder));
-            // A child's pipe that a grandchild keeps open must not keep us.
+            // A pipe that a grandchild keeps open must not block the exit.
             runtime.shutdown_background();
             ended.unwrap_or_else(|error| error.print())
         }
@@ -224,7 +225,7 @@ async fn work(
     let hurried = worker.clone();
     let stop = async move {
         stops.next().await;
-        // Whoever says it twice means it.
+        // A second signal stops at once.
         tokio::spawn(async move {
             stops.next().await;
             hurried.hurry();
@@ -249,7 +250,7 @@ async fn work(
 struct Stops {
     terminate: Signal,
     interrupt: Signal,
-    /// The terminal is gone; `None` where we were told not to mind.
+    /// The terminal is closed; `None` if that is ignored.
     hang_up: Option<Signal>,
 }
 
@@ -279,7 +280,8 @@ impl Stops {
     }
 }
 
-/// Whether we were started to outlive the terminal, as `nohup` does it: listening would undo that. Known where there is `/proc`.
+/// Whether this process was started to outlive the terminal, as by `nohup`: handling SIGHUP would
+/// undo that. Known with `/proc`.
 fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -287,7 +289,7 @@ fn ignores_hang_up() -> bool {
     ignored.is_some_and(|mask| u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & 1 == 1))
 }
 
-/// One line per note: for people on standard error, for programs on standard output.
+/// One line per note: text on standard error, or JSON on standard output.
 fn print_note(note: &Note<'_>, json: bool, quiet: bool) {
     let (event, job, text): (&str, _, String) = match note {
         Note::Took(job) => ("took", Some(job), String::new()),

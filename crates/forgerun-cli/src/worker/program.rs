@@ -1,10 +1,10 @@
-//! Finding the program, once, before any job is taken.
+//! Finds the program, once, before any job is claimed.
 
 use std::env;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// The path of a program: as given if it has a slash, otherwise the first in `PATH`.
+/// The path of a program: unchanged with a slash, otherwise the first in `PATH`.
 pub(super) fn find(name: &str) -> Result<PathBuf, String> {
     let path = env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
     let found = match name.contains('/') {

@@ -139,7 +139,7 @@ impl WorkingSet<'_> {
         Ok(Answer::Schedule { schedule: schedule.into(), created: false })
     }
 
-    /// Ticks during the pause were not missed: nobody wanted them.
+    /// Ticks during the pause do not count as missed.
     fn resume_schedule(&mut self, resume: &ResumeSchedule) -> Result<Answer, Refusal> {
         let mut schedule = self.scheduled(&resume.seen.id)?;
         if !schedule.ticks_like(&resume.seen) {

@@ -139,7 +139,7 @@ impl DeliveryRunner {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "could not look for deliveries; trying again");
+                tracing::warn!(%error, "claiming deliveries failed: retrying");
                 self.due = true;
             }
         }
@@ -159,7 +159,7 @@ impl DeliveryRunner {
         let (id, report, took) = match ended {
             Ok((id, (report, took))) => (id, report, took),
             Err(broken) => {
-                tracing::error!(error = %broken, "a courier broke off");
+                tracing::error!(error = %broken, "courier failed");
                 let error = Some("the sender broke off".into());
                 let verdict = AttemptVerdict::Failed { retry_after: None };
                 (broken.id(), AttemptReport { verdict, status: None, error }, Duration::ZERO)
@@ -248,12 +248,12 @@ async fn settle_until(engine: Engine, settle: Settle, until: Time) {
             Ok(answer) => unreachable!("a settlement was answered with {answer:?}"),
             // Its job is deleted, or it took so long that another courier has it.
             Err(Error::Refused(refusal)) => {
-                tracing::debug!(delivery.id = %settle.delivery, ?refusal, "a delivery is not ours any more");
+                tracing::debug!(delivery.id = %settle.delivery, ?refusal, "delivery not settled: lease lost");
                 return;
             }
             Err(Error::Stopped) => return,
             Err(error) if engine.now() >= until => {
-                tracing::warn!(delivery.id = %settle.delivery, %error, "could not settle a delivery");
+                tracing::warn!(delivery.id = %settle.delivery, %error, "delivery not settled");
                 return;
             }
             Err(Error::Overloaded | Error::Store(_)) => engine.clock().sleep(PAUSE).await,

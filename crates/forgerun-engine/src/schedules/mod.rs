@@ -30,7 +30,7 @@ pub(crate) fn fire(
         Ok(recurrence) => due_ticks(&recurrence, &schedule, now),
         Err(error) => {
             // The zone is missing in the database, or a newer version stored the expression.
-            tracing::warn!(schedule = %schedule.id.name, %error, "cannot read when a schedule ticks; looking again later");
+            tracing::warn!(schedule = %schedule.id.name, %error, "schedule unreadable: retried later");
             return Command::Schedule(ScheduleCommand::PutOff(Box::new(schedule)));
         }
     };
@@ -47,7 +47,7 @@ pub(crate) fn brought_forward(schedule: Schedule, now: Time) -> Option<Command> 
     if next_at <= next {
         return None;
     }
-    tracing::warn!(schedule = %schedule.id.name, "the next tick of a schedule was too late; corrected");
+    tracing::warn!(schedule = %schedule.id.name, "schedule corrected: next tick was too late");
     let firing = Firing { seen: schedule, ticks: Vec::new(), n_older: 0, next: Some(next), queue_max: None };
     Some(Command::Schedule(ScheduleCommand::Fire(Box::new(firing))))
 }

@@ -102,7 +102,7 @@ impl SinkRunner {
 
     fn panicked(&self, panic: &str) {
         SinkCounters::add(&self.counters.errors, 1);
-        tracing::error!(sink = self.sink.name(), panic, "the loop of a sink panicked; it begins again");
+        tracing::error!(sink = self.sink.name(), panic, "sink loop panicked: restarting");
     }
 
     async fn work(&mut self) {
@@ -120,7 +120,7 @@ impl SinkRunner {
                 Err(Error::Refused(_)) => self.until_free().await,
                 Err(Error::Stopped) => return,
                 Err(error) => {
-                    tracing::debug!(sink = self.sink.name(), %error, "could not take the sink");
+                    tracing::debug!(sink = self.sink.name(), %error, "sink not acquired");
                     PAUSE
                 }
             };
@@ -163,11 +163,7 @@ impl SinkRunner {
 
     /// Sends while this node holds the sink.
     async fn hold(&mut self, cursor: SinkCursor) -> Pause {
-        tracing::info!(
-            sink = self.sink.name(),
-            position = cursor.position.row,
-            "this node sends for the sink"
-        );
+        tracing::info!(sink = self.sink.name(), position = cursor.position.row, "sink acquired");
         let (into, mut chunks) = mpsc::channel(1);
         let feed =
             SinkFeed::new(self.engine.clone(), self.sink.clone(), cursor.position, self.options.chunk_max);
@@ -231,7 +227,7 @@ impl SinkRunner {
                 Err(error) => self.failed(&error, wait, holder),
             }
             if self.engine.store().is_shared() && self.engine.now().since(began) >= self.options.lease {
-                tracing::info!(sink = self.sink.name(), "leaving the sink to another node, if there is one");
+                tracing::info!(sink = self.sink.name(), "sink released: another node may try");
                 return Err(Pause::GivenUp);
             }
             self.wait_out(wait, holder).await?;
@@ -272,7 +268,7 @@ impl SinkRunner {
                 sink = self.sink.name(),
                 job.id = event.map(|event| event.job.id.to_string()),
                 reason,
-                "the broker will never take this event; it is left out"
+                "event skipped: the broker rejects it for good"
             );
         }
         let now = self.engine.now();
@@ -285,7 +281,7 @@ impl SinkRunner {
         }
         if let Some((since, _)) = holder.trouble.take() {
             let after_s = now.since(since).as_secs();
-            tracing::info!(sink = self.sink.name(), after_s, "the sink sends again");
+            tracing::info!(sink = self.sink.name(), after_s, "sink recovered");
             holder.complained_at = None;
             holder.news = true;
         }
@@ -336,14 +332,14 @@ impl SinkRunner {
                 Ok(())
             }
             Err(Error::Refused(Refusal::LeaseLost)) => {
-                tracing::info!(sink = self.sink.name(), "another node sends for the sink");
+                tracing::info!(sink = self.sink.name(), "sink lost to another node");
                 Err(Pause::Lost)
             }
             Err(Error::Stopped) => Err(Pause::Stopped),
             // Another node may have taken over by now.
             Err(_) if self.engine.now().since(holder.noted_at) >= self.options.lease => Err(Pause::Lost),
             Err(error) => {
-                tracing::debug!(sink = self.sink.name(), %error, "could not note how far the sink is");
+                tracing::debug!(sink = self.sink.name(), %error, "sink position not stored");
                 self.engine.clock().sleep(PAUSE).await;
                 Ok(())
             }

@@ -217,7 +217,7 @@ impl WorkerLoop {
                 self.queue_hints.announce_queues(queues.iter().filter(waiting).map(|stats| &stats.queue));
             }
             Err(error) => {
-                tracing::warn!(%error, "could not read the queues; trying again");
+                tracing::warn!(%error, "reading queues failed: retrying");
                 self.make_pause(now);
             }
         }
@@ -237,7 +237,7 @@ impl WorkerLoop {
             match run.kept(kept, self.engine.now()) {
                 ReportAnswer::GoesOn => {}
                 ReportAnswer::NotHeard if self.stop_by.is_none_or(|stop_by| now < stop_by) => {
-                    tracing::warn!(worker = %self.name, error = trouble, "could not keep a result; trying again");
+                    tracing::warn!(worker = %self.name, error = trouble, "storing a result failed: retrying");
                     self.make_pause(now);
                     return false;
                 }
@@ -326,7 +326,7 @@ impl WorkerLoop {
         match trouble {
             Some(Error::Stopped) => {}
             Some(error) => {
-                tracing::warn!(worker = %self.name, %error, "could not report or claim; trying again");
+                tracing::warn!(worker = %self.name, %error, "report or claim failed: retrying");
                 self.make_pause(now);
             }
             None => self.pause = PAUSE_MIN,
@@ -347,14 +347,14 @@ impl WorkerLoop {
         for job in &jobs {
             tracing::debug!(
                 job.id = %job.id, worker = %self.name, queue = %job.head.queue, attempt = job.attempt,
-                definition = ?job.head.definition, "work begins"
+                definition = ?job.head.definition, "work started"
             );
         }
         for job in &jobs {
             let run = match batch::read(&**self.engine.store(), job).await {
                 Ok(parts) => Run::new(job, parts, &self.options, now),
                 Err(error) => {
-                    tracing::warn!(job.id = %job.id, %error, "could not read the items; handing the batch back");
+                    tracing::warn!(job.id = %job.id, %error, "batch items unreadable: handed back");
                     self.make_pause(now);
                     Run::new(job, None, &self.options, now).handed_back(now)
                 }

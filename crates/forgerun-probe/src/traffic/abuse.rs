@@ -94,7 +94,7 @@ fn nonsense(which: usize, host: &str, key: &str) -> Nonsense {
             .into_bytes(),
             AtOnce,
         ),
-        _ => one("a job id that is none", head("GET /v1/jobs/%00%ff", ""), AtOnce),
+        _ => one("a malformed job id", head("GET /v1/jobs/%00%ff", ""), AtOnce),
     }
 }
 

@@ -25,7 +25,8 @@ pub(super) fn inspect(inspection: &mut Inspection<'_>, carrier: Carrier) {
     equivalent_status(inspection, carrier);
 }
 
-/// The members belong to the top level; an object inside that looks like a job has been put one too deep.
+/// The members belong to the top level; an object inside that looks like a job has been put one too
+/// deep.
 fn nesting(inspection: &mut Inspection<'_>) {
     let object = inspection.object;
     for (name, value) in object.iter().filter(|(name, _)| !STANDARD_NAMES.contains(&name.as_str())) {
@@ -111,7 +112,8 @@ fn times(inspection: &mut Inspection<'_>) {
     let Some(status) = inspection.text("jobStatus").map(JobStatus::new) else {
         return;
     };
-    // A state of the server's own may be documented as terminal; only the registered ones are certain.
+    // A state of the server's own may be documented as terminal; only the registered ones are
+    // certain.
     let (unfinished, finished) = match status {
         JobStatus::Other(_) => (false, false),
         registered => (!registered.is_terminal(), registered.is_terminal()),

@@ -1,4 +1,5 @@
-//! Reading a whole HTTP response: is this the answer to a failed request, or a report fetched with success?
+//! Reading a whole HTTP response: is this the answer to a failed request, or a report fetched with
+//! success?
 
 use super::{ReadError, Reader, Reading, Warning};
 use crate::problem::{MEDIA_TYPE_JSON, MEDIA_TYPE_XML};
@@ -19,7 +20,8 @@ pub struct HttpReading {
 pub enum Meaning {
     /// 4xx or 5xx: the request itself failed, and this is why.
     RequestFailed,
-    /// Anything else: the request went well and brought a stored report, for example of a failed job.
+    /// Anything else: the request went well and brought a stored report, for example of a failed
+    /// job.
     Report,
 }
 
@@ -43,7 +45,8 @@ impl Reader {
             return Ok(None);
         };
         let meaning = if status >= 400 { Meaning::RequestFailed } else { Meaning::Report };
-        // A stored report keeps the code a synchronous answer would have had, so only failures must agree.
+        // A stored report keeps the code a synchronous answer would have had, so only failures must
+        // agree.
         if let Some(member) = reading.problem.status().map(|member| member.code())
             && meaning == Meaning::RequestFailed
             && member != status

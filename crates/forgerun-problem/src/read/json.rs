@@ -33,8 +33,8 @@ impl<'de> serde::Deserialize<'de> for Problem {
     }
 }
 
-/// What the visitors share. Their own errors pass through the deserializer as text, so the typed ones
-/// wait here.
+/// What the visitors share. Their own errors pass through the deserializer as text, so the typed
+/// ones wait here.
 struct JsonParse {
     depth_max: usize,
     refusal: RefCell<Option<ReadError>>,

@@ -1,5 +1,5 @@
-//! XML into members. Elements of other namespaces, attributes, comments and processing instructions are
-//! passed over.
+//! XML into members. Elements of other namespaces, attributes, comments and processing instructions
+//! are passed over.
 
 use std::borrow::Cow;
 

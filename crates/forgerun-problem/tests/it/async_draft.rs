@@ -1,4 +1,5 @@
-//! Every example of draft-ratnawat-httpapi-async-problem-details-00, read, judged and written again.
+//! Every example of draft-ratnawat-httpapi-async-problem-details-00, read, judged and written
+//! again.
 
 use forgerun_problem::check::{Level, inspect_json};
 use forgerun_problem::read::Reader;
@@ -68,7 +69,8 @@ const EXPORT: &str = r#"{
   ]
 }"#;
 
-/// Section 11.5: an event whose data is spread over lines. Section 5.4 shows the same without the times.
+/// Section 11.5: an event whose data is spread over lines. Section 5.4 shows the same without the
+/// times.
 const EVENT: &str = r#"event: job-failed
 id: 550e8400-e29b-41d4-a716-446655440000
 data: {"type":"https://api.example.com/problems/rendering-failed",
@@ -269,7 +271,8 @@ fn each_member_is_understood_alone() {
     }
 }
 
-/// Appendix A shows what others send today. It is no problem object, but reading it must not fail either.
+/// Appendix A shows what others send today. It is no problem object, but reading it must not fail
+/// either.
 #[test]
 fn foreign_job_objects_are_read_as_problems_without_a_job() {
     for document in [

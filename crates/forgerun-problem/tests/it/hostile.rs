@@ -1,4 +1,5 @@
-//! Bad input of every kind, for every reader: a typed error or a reading, in bounded time, never a panic.
+//! Bad input of every kind, for every reader: a typed error or a reading, in bounded time, never a
+//! panic.
 
 use std::time::{Duration, Instant};
 

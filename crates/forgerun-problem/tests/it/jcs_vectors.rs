@@ -1,5 +1,5 @@
-//! The vectors of RFC 8785: its own examples, its number table (Appendix B), and the test data it points
-//! to.
+//! The vectors of RFC 8785: its own examples, its number table (Appendix B), and the test data it
+//! points to.
 
 use forgerun_problem::canonical;
 use serde_json::{Value, json};

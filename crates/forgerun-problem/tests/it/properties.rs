@@ -92,7 +92,8 @@ proptest! {
     }
 }
 
-/// What is left of a problem once it has been through XML: the rules of the writer, told independently.
+/// What is left of a problem once it has been through XML: the rules of the writer, told
+/// independently.
 fn as_xml_can_say_it(problem: &Problem) -> Problem {
     let mut left = Problem::untyped().job(job_left(problem.job()));
     if let Some(uri) = problem.type_ref() {
@@ -172,8 +173,8 @@ fn text_left(text: &str) -> String {
     text.chars().filter(|c| !illegal(*c)).collect()
 }
 
-/// ASCII names by a rule of our own; beyond ASCII the tables are long, so the writer is trusted here and
-/// checked against another parser in the RELAX NG tests.
+/// ASCII names by a rule of our own; beyond ASCII the tables are long, so the writer is trusted
+/// here and checked against another parser in the RELAX NG tests.
 fn is_name(name: &str) -> bool {
     let starts = |c: char| c.is_ascii_alphabetic() || c == '_';
     if name.is_ascii() {

@@ -1,6 +1,8 @@
-//! Our XML before an independent judge: `xmllint` with a RELAX NG schema written from the draft's grammar.
+//! Our XML before an independent judge: `xmllint` with a RELAX NG schema written from the draft's
+//! grammar.
 //!
-//! `xmllint` comes with the Debian package `libxml2-utils`. Without it these tests fail; they do not skip.
+//! `xmllint` comes with the Debian package `libxml2-utils`. Without it these tests fail; they do
+//! not skip.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

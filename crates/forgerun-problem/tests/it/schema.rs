@@ -1,5 +1,5 @@
-//! The schema against the drafts' examples, our own output and broken objects, judged by an independent
-//! validator.
+//! The schema against the drafts' examples, our own output and broken objects, judged by an
+//! independent validator.
 
 use forgerun_problem::schema;
 use jsonschema::Validator;

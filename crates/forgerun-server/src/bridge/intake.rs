@@ -190,7 +190,7 @@ impl QueueIntake<'_> {
                 held = Some(HeldQueue::count(&self.context.app.metrics.bridge.queues_held));
                 warn!(
                     queue = self.queue.as_str(),
-                    reason, "messages of a bridged queue wait: the store does not take them"
+                    reason, "bridge: messages held, the store does not accept them"
                 );
             }
             if waited >= AMQP_HOLD_MAX {
@@ -338,7 +338,7 @@ pub(super) async fn bury(
     refused: &RefusedRequest,
 ) -> Result<(), BridgeError> {
     let code = refused.kind.entry().ojs_or_custom();
-    debug!(queue = queue.as_str(), code, "a message from the broker is a dead letter");
+    debug!(queue = queue.as_str(), code, "bridge: message dead-lettered");
     let now = context.app.clock.now();
     let properties = properties::of_refused(&delivery.properties, queue.as_str(), refused, now, None);
     publisher.publish(DEAD, queue.as_str(), properties, &delivery.data).await?;

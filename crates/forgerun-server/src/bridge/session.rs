@@ -28,7 +28,7 @@ pub(super) async fn run(context: Arc<BridgeContext>) {
         metrics.connected.set(0);
         metrics.broke();
         let pause = wait.next(context.app.clock.random());
-        warn!(%error, retry_in_ms = pause.as_millis() as u64, "the bridge to the AMQP broker is down");
+        warn!(%error, retry_in_ms = pause.as_millis() as u64, "AMQP bridge down");
         context.pause(pause).await;
     }
 }
@@ -82,7 +82,7 @@ async fn session(context: &Arc<BridgeContext>, wait: &mut Backoff) -> Result<(),
     let connection = Arc::new(connect(&context.url, "forgerun bridge").await?);
     wait.reset();
     context.app.metrics.bridge.connected.set(1);
-    info!(client.id = %context.owner.client, queues = context.queues.len(), "the bridge to the AMQP broker is up");
+    info!(client.id = %context.owner.client, queues = context.queues.len(), "AMQP bridge up");
     let mut loops = JoinSet::new();
     for queue in &context.queues {
         loops.spawn(keep_up(context.clone(), connection.clone(), queue.clone(), Direction::Jobs));
@@ -124,7 +124,7 @@ async fn keep_up(
         }
         context.app.metrics.bridge.broke();
         let pause = wait.next(context.app.clock.random());
-        warn!(%error, queue = queue.as_str(), retry_in_ms = pause.as_millis() as u64, "a queue of the AMQP bridge has to begin again");
+        warn!(%error, queue = queue.as_str(), retry_in_ms = pause.as_millis() as u64, "AMQP bridge: queue restarted");
         context.pause(pause).await;
         if !connection.status().connected() {
             return Err(error);

@@ -82,7 +82,7 @@ impl Declarer<'_> {
         if code(&error) != Some(PRECONDITION_FAILED) {
             return Err(error.into());
         }
-        warn!(queue = name, "the broker has this queue with other settings; it is used as it is");
+        warn!(queue = name, "bridge: queue exists with other settings and is used unchanged");
         // The broker has closed the channel.
         self.channel = self.connection.create_channel().await?;
         Ok(())

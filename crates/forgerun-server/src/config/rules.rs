@@ -149,13 +149,13 @@ fn anywhere(config: &Config) -> Vec<Rule> {
         (
             auth.mode != AuthMode::Open || server.public_base_url.is_none(),
             "server.public_base_url",
-            "says that others reach this server, and auth.mode is open, as in forgerun dev, which lets anybody in; \
+            "says that others reach this server, and auth.mode is open, as in forgerun dev, which lets any caller in; \
              leave one of them out",
         ),
         (
             auth.mode != AuthMode::Open || grpc.reach() != Some(Reach::Public),
             "grpc.addr",
-            "is not a loopback address, and auth.mode is open, as in forgerun dev, which lets anybody in; \
+            "is not a loopback address, and auth.mode is open, as in forgerun dev, which lets any caller in; \
              accepted is a loopback address, such as 127.0.0.1:9090",
         ),
         (
@@ -196,7 +196,7 @@ fn in_public(config: &Config) -> Vec<Rule> {
         (
             !needs_token || auth.admin_token.is_some(),
             "auth.admin_token",
-            "must be set when server.listen is not a loopback address, or nobody could create a client; \
+            "must be set when server.listen is not a loopback address, or no client could be created; \
              set FORGERUN_AUTH__ADMIN_TOKEN",
         ),
         (
@@ -208,12 +208,12 @@ fn in_public(config: &Config) -> Vec<Rule> {
         (
             auth.mode != AuthMode::Open,
             "auth.mode",
-            "lets anybody in, so it is refused when server.listen is not a loopback address; accepted is keys",
+            "lets any caller in, so it is refused when server.listen is not a loopback address; accepted is keys",
         ),
         (
             !config.ojs.test_hooks,
             "ojs.test_hooks",
-            "lets anybody wipe the store, so it is refused when server.listen is not a loopback address; \
+            "lets any caller delete all jobs, so it is refused when server.listen is not a loopback address; \
              accepted is false",
         ),
     ]

@@ -65,8 +65,8 @@ async fn converse(
     };
     match timeout(TLS_HANDSHAKE_TIMEOUT, acceptor.accept(socket)).await {
         Ok(Ok(stream)) => Box::pin(speak(TokioIo::new(stream), service, terms, &mut stop)).await,
-        Ok(Err(error)) => debug!(%error, "a TLS handshake failed"),
-        Err(_) => debug!("a TLS handshake took too long"),
+        Ok(Err(error)) => debug!(%error, "TLS handshake failed"),
+        Err(_) => debug!("TLS handshake timed out"),
     }
 }
 
@@ -95,9 +95,9 @@ async fn speak(
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
         () = stopped => None,
-        () = unread.stalled(terms.write_stall) => return debug!("a gRPC connection whose answers were not read was closed"),
+        () = unread.stalled(terms.write_stall) => return debug!("gRPC connection closed: answers not read"),
         silence = silence(&n_calls, terms) => match silence {
-            Silence::NoCall => return debug!("a gRPC connection without a call was closed"),
+            Silence::NoCall => return debug!("gRPC connection closed: no call"),
             Silence::Idle => None,
         },
     };
@@ -112,7 +112,7 @@ async fn speak(
         }
     };
     if let Err(error) = ended {
-        debug!(%error, "a gRPC connection broke off");
+        debug!(%error, "gRPC connection aborted");
     }
 }
 

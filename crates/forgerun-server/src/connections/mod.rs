@@ -165,7 +165,7 @@ fn converse(
         match ended {
             // Boxed, so that other connections need no memory for it.
             Ok(()) => Box::pin(connection.into_parts().io.into_inner().linger()).await,
-            Err(error) => debug!(%error, "a connection broke off"),
+            Err(error) => debug!(%error, "connection aborted"),
         }
         drop(place);
     }

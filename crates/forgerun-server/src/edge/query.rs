@@ -30,12 +30,9 @@ impl QueryString {
             };
             if !known.contains(&name.as_str()) {
                 let detail = match known {
-                    [] => format!(
-                        "The query parameter `{}` is not known here: this route takes none.",
-                        plain(&name)
-                    ),
+                    [] => format!("The query parameter `{}` is unknown: this route has none.", plain(&name)),
                     known => format!(
-                        "The query parameter `{}` is not known here; there are {}.",
+                        "The query parameter `{}` is unknown; expected one of {}.",
                         plain(&name),
                         known.join(", ")
                     ),

@@ -192,11 +192,7 @@ impl ClientSchemas {
         }
         let Some(text) = text(app, index.client, entry).await? else { return Ok(None) };
         let (Ok(document), _) = parsed(app, index.client, text).await? else {
-            tracing::warn!(
-                job_type = entry.job_type,
-                version = entry.version,
-                "a schema cannot be read any more"
-            );
+            tracing::warn!(job_type = entry.job_type, version = entry.version, "stored schema unreadable");
             return Ok(None);
         };
         let document = Arc::new(document);

@@ -197,7 +197,7 @@ impl KafkaSink {
         let made = admin.create_topics([&new], &options).await.map_err(|error| failed(&error.to_string()))?;
         match made.into_iter().next() {
             Some(Ok(_)) => {
-                tracing::info!(topic, partitions = PARTITIONS, "made a topic for job events");
+                tracing::info!(topic, partitions = PARTITIONS, "topic for job events created");
                 Ok(())
             }
             // Another node was faster.

@@ -140,7 +140,7 @@ impl NatsSink {
         let made = self.ask(client, &format!("$JS.API.STREAM.CREATE.{stream}"), settings.to_string()).await?;
         match made.error {
             None => {
-                tracing::info!(stream, subject = self.subject, "made a stream for job events");
+                tracing::info!(stream, subject = self.subject, "stream for job events created");
                 Ok(())
             }
             Some(error) => Err(SinkError(format!("could not make stream {stream}: {error}"))),

@@ -139,7 +139,7 @@ impl TallyLoop {
         let Some(tally) = self.writer.tally(app.node.as_str(), app.clock.now()) else { return };
         match app.engine.run(Command::Tally(tally.into())).await {
             Ok(_) => self.writer.written(),
-            Err(error) => tracing::debug!(%error, "could not tell other nodes what callers spent"),
+            Err(error) => tracing::debug!(%error, "tally write failed"),
         }
     }
 
@@ -150,7 +150,7 @@ impl TallyLoop {
             app.engine.store().records(None, String::new(), PAGE_MAX).await;
         let mut tallies = match tallies {
             Ok(tallies) => tallies,
-            Err(error) => return tracing::debug!(%error, "could not hear what callers spent elsewhere"),
+            Err(error) => return tracing::debug!(%error, "tally read failed"),
         };
         tallies.retain(|tally| tally.node != app.node.as_str());
         let news = self.reader.read(&tallies);
@@ -170,8 +170,8 @@ impl TallyLoop {
         }
         match self.app.engine.run(Command::Spend(untold.clone())).await {
             Ok(Answer::Spent(spent)) => limiter.quota_told(&untold, &spent, self.app.clock.now()),
-            Ok(other) => tracing::debug!(?other, "could not add up quotas"),
-            Err(error) => tracing::debug!(%error, "could not add up quotas"),
+            Ok(other) => tracing::debug!(?other, "quota update failed"),
+            Err(error) => tracing::debug!(%error, "quota update failed"),
         }
     }
 }

@@ -80,7 +80,7 @@ impl SpanExporter {
             let error = match timeout(TRACE_SEND_TIMEOUT, self.collector.post(&body)).await {
                 Ok(Ok(())) => {
                     if !self.well {
-                        info!("traces are sent again");
+                        info!("trace export recovered");
                     }
                     self.well = true;
                     return;
@@ -90,7 +90,7 @@ impl SpanExporter {
             };
             if n_try == TRACE_TRIES || !error.may_pass() || *stop.borrow() {
                 if self.well {
-                    warn!(n_spans = batch.len(), cause = %error, "traces are not sent");
+                    warn!(n_spans = batch.len(), cause = %error, "trace export failed");
                 }
                 self.well = false;
                 self.dropped.inc_by(batch.len() as u64);

@@ -86,7 +86,7 @@ impl Traces {
         let Some(mut sending) = sending else { return };
         if timeout(TRACE_STOP_GRACE, &mut sending).await.is_err() {
             sending.abort();
-            warn!("stopped with traces that nobody took");
+            warn!("stopped with unsent traces");
         }
     }
 }

@@ -82,7 +82,7 @@ impl WebhookCourier {
             Some(signing_keys) => match signing_keys.current().await {
                 Ok(keys) => Some(keys),
                 Err(error) => {
-                    tracing::error!(%error, "no keys to sign webhooks with");
+                    tracing::error!(%error, "webhook signing keys unavailable");
                     return failed(SendError::NoKeys);
                 }
             },

@@ -65,7 +65,7 @@ impl SigningKeys {
                 Ok(keys)
             }
             (Err(error), Some((keys, _))) => {
-                tracing::warn!(%error, "the webhook keys could not be looked at again");
+                tracing::warn!(%error, "webhook signing keys not refreshed");
                 Ok(keys)
             }
             (Err(error), None) => Err(error),

@@ -1,5 +1,6 @@
-//! The specification's own list of what "done" means (FR §19), under a mixture of everything: all actions work, jobs move
-//! only as allowed, every category of failure is told, the signals are there, and a restart finds it all.
+//! The specification's own list of what "done" means (FR §19), under a mixture of everything: all
+//! actions work, jobs move only as allowed, every category of failure is told, the signals are
+//! there, and a restart finds it all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -54,7 +55,8 @@ fn everything_the_specification_calls_done_holds_under_mixed_traffic_and_after_a
     println!("{} jobs of {N_CLIENTS} clients: all actions, legal moves, signals, restart", jobs.len());
 }
 
-/// Every kind of work once, two of them cancelled, failures retried once; then bad requests. Gives the reports.
+/// Every kind of work once, two of them cancelled, failures retried once; then bad requests. Gives
+/// the reports.
 fn client_story(address: SocketAddr, key: &str) -> BTreeMap<String, Value> {
     let mut connection = Connection::open(address, key).unwrap();
     let mut ids = BTreeMap::new();

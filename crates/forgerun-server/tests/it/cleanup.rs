@@ -1,4 +1,5 @@
-//! What has outlived its time goes: by `forgerun cleanup`, also beside a running server, and by the server itself.
+//! What has outlived its time goes: by `forgerun cleanup`, also beside a running server, and by the
+//! server itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -165,7 +166,8 @@ async fn a_running_server_logs_in_counts_what_it_removed() {
     let url = format!("sqlite:{}", path.display());
     let mut server =
         Server::start(&mut forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", &url]));
-    // The journal has one old row, which goes with the first sweep. The jobs go before it or after it.
+    // The journal has one old row, which goes with the first sweep. The jobs go before it or after
+    // it.
     let first: Value = serde_json::from_str(&server.wait_for_log("outlived its time")).unwrap();
     assert_eq!((&first["event"], &first["journal_rows"]), (&"cleanup".into(), &1.into()), "{first}");
     let store: &dyn Store = &store;

@@ -1,5 +1,6 @@
-//! A collector of traces that reads OTLP over HTTP as strictly as its specification: every name, id and number must be
-//! what the JSON encoding of `ExportTraceServiceRequest` says, and nothing else may be there.
+//! A collector of traces that reads OTLP over HTTP as strictly as its specification: every name, id
+//! and number must be what the JSON encoding of `ExportTraceServiceRequest` says, and nothing else
+//! may be there.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! `kill -9` under load, again and again: every 202 is there afterwards and has ended once, with one report and a legal chain
-//! of events. And two nodes on one PostgreSQL, one of them killed: the work goes on.
+//! `kill -9` under load, again and again: every 202 is there afterwards and has ended once, with
+//! one report and a legal chain of events. And two nodes on one PostgreSQL, one of them killed: the
+//! work goes on.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -23,8 +24,8 @@ const N_CLIENTS: usize = 8;
 /// Submissions that are heard of before the server is killed, in each round.
 const N_HEARD: usize = 60;
 
-/// A server whose work takes a moment, so that the killer finds some under way; leases are short, so that it comes back
-/// soon.
+/// A server whose work takes a moment, so that the killer finds some under way; leases are short,
+/// so that it comes back soon.
 pub(crate) fn start(database_url: &str) -> Server {
     started(forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", database_url]))
 }
@@ -97,7 +98,8 @@ pub(crate) fn load_and_kill(server: &Server, key: &str) -> BTreeSet<String> {
     std::thread::scope(|scope| {
         for _ in 0..N_CLIENTS {
             scope.spawn(|| {
-                // Ends with the server: a broken connection is what a client of a killed server sees.
+                // Ends with the server: a broken connection is what a client of a killed server
+                // sees.
                 let _ = submit_until(server.address, key, &heard, || {
                     if heard.lock().unwrap().len() >= N_HEARD && !enough.swap(true, Ordering::Relaxed) {
                         server.signal("KILL");
@@ -146,7 +148,8 @@ fn submit_until(
     Ok(())
 }
 
-/// Waits for the end of every job, then checks report, events and outcome. Gives the number of events.
+/// Waits for the end of every job, then checks report, events and outcome. Gives the number of
+/// events.
 pub(crate) fn check(address: SocketAddr, key: &str, heard: &BTreeSet<String>) -> usize {
     let mut connection = Connection::open(address, key).unwrap();
     let mut n_events = 0;
@@ -174,7 +177,8 @@ pub(crate) fn wait_for_end(connection: &mut Connection, id: &str) -> Value {
     panic!("job {id} never ended");
 }
 
-/// A legal chain of events in which the job comes to an end so many times; more than once only if it was retried.
+/// A legal chain of events in which the job comes to an end so many times; more than once only if
+/// it was retried.
 pub(crate) fn check_chain(id: &str, events: &[Value], n_expected: usize) {
     let mut before = None;
     let (mut times, mut n_ends) = (BTreeSet::new(), 0);
@@ -200,8 +204,8 @@ pub(crate) fn first_key(address: SocketAddr) -> String {
     key["api_key"].as_str().unwrap().into()
 }
 
-/// A connection that is kept open, one request at a time. Each status request asks to wait for the end of the job, so nothing
-/// here polls in a hurry.
+/// A connection that is kept open, one request at a time. Each status request asks to wait for the
+/// end of the job, so nothing here polls in a hurry.
 pub(crate) struct Connection {
     stream: BufReader<TcpStream>,
     key: String,

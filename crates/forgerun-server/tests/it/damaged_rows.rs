@@ -1,4 +1,5 @@
-//! Rows of waiting jobs that are damaged behind the server's back: workers get the jobs behind them all the same.
+//! Rows of waiting jobs that are damaged behind the server's back: workers get the jobs behind them
+//! all the same.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use serde_json::{Value, json};
 
 use crate::api::server::{Client, Server};
 
-/// So many fetches must bring the healthy job: one may meet the damaged row, and one may be handed a job that is damaged but can be read.
+/// So many fetches must bring the healthy job: one may meet the damaged row, and one may be handed
+/// a job that is damaged but can be read.
 const FETCHES_MAX: usize = 3;
 const UNLIMITED: &[(&str, &str)] =
     &[("limits.rate_per_minute", "0"), ("limits.worker_rate_per_minute", "0"), ("workers.count", "0")];
@@ -72,7 +74,8 @@ enum Damage {
 }
 
 impl Damage {
-    /// Every byte of what a row holds, and every shorter length of it, `every` so many; and these columns.
+    /// Every byte of what a row holds, and every shorter length of it, `every` so many; and these
+    /// columns.
     fn all(
         n_head: usize,
         n_body: usize,
@@ -234,7 +237,8 @@ async fn a_damaged_file_makes_the_server_not_ready_until_it_is_restarted() {
     let queues: Vec<String> = (0..200).map(|n| format!("queue-{n}")).collect();
     submit_pairs(&client, &queues).await;
     server.call("GET", "/ready").send().await.expect(200);
-    // Another program writes, so that the server's pages are read from the file again, and moves the log into it.
+    // Another program writes, so that the server's pages are read from the file again, and moves
+    // the log into it.
     let database = rusqlite::Connection::open(&path).unwrap();
     database.execute_batch("CREATE TABLE other (a); PRAGMA wal_checkpoint(TRUNCATE);").unwrap();
     drop(database);

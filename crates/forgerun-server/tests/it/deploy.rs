@@ -20,7 +20,8 @@ fn the_manifests_are_what_kubernetes_knows() {
     }
 }
 
-/// What a checker of compose files says about this one, and whether it is content. It knows the schema of the Compose Specification.
+/// What a checker of compose files says about this one, and whether it is content. It knows the
+/// schema of the Compose Specification.
 fn judge(file: &Path) -> (bool, String) {
     let dclint = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../tools/node_modules/.bin/dclint");
     assert!(dclint.exists(), "{} is missing: run `make tools`", dclint.display());

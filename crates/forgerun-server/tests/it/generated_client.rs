@@ -1,5 +1,6 @@
-//! A client that somebody else's generator (PyPI `openapi-python-client`) makes of our OpenAPI document: every module of it can be
-//! imported, and it submits and polls, on both dialects, against a server that wants no key.
+//! A client that somebody else's generator (PyPI `openapi-python-client`) makes of our OpenAPI
+//! document: every module of it can be imported, and it submits and polls, on both dialects,
+//! against a server that wants no key.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

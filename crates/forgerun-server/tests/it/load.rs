@@ -20,7 +20,8 @@ const N_CLIENTS: usize = 6;
 const N_VISIT: usize = 5;
 /// As a rule, see [`Load::n_more`].
 const N_HEARD: usize = 60;
-/// After so long a client gives up on a node and asks the next. Longer than a node waits for a database that it cannot reach.
+/// After so long a client gives up on a node and asks the next. Longer than a node waits for a
+/// database that it cannot reach.
 const PATIENCE: Duration = Duration::from_secs(8);
 
 /// Where nodes are, and what was heard from them.
@@ -107,8 +108,8 @@ impl Load {
         });
     }
 
-    /// One client: it stays with its node as long as that answers. With another it stays for a while, and then looks for its own again: so there are
-    /// always some at every node.
+    /// One client: it stays with its node as long as that answers. With another it stays for a
+    /// while, and then looks for its own again: so there are always some at every node.
     fn submit(&self, own: usize) {
         let mut away = 0;
         while !self.is_over.load(Ordering::Relaxed) {

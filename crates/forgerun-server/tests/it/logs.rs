@@ -58,7 +58,8 @@ async fn the_first_lines_say_whether_simulation_is_on_and_how_to_change_that() {
     }
 }
 
-/// Runs each action of the specification with the log at `level`; the log, and the secret of the client.
+/// Runs each action of the specification with the log at `level`; the log, and the secret of the
+/// client.
 async fn log_of_every_action(level: &str) -> (Vec<Value>, String) {
     let mut command = forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", "memory:"]);
     command.env("FORGERUN_LOG__LEVEL", level).env("FORGERUN_LOG__FORMAT", "json");

@@ -1,5 +1,6 @@
-//! The server from outside. `api` talks HTTP to a server in this process, with a clock that can be moved and a store that
-//! can be broken; the rest starts the real binary as a user would, judged by what it prints, answers and returns.
+//! The server from outside. `api` talks HTTP to a server in this process, with a clock that can be
+//! moved and a store that can be broken; the rest starts the real binary as a user would, judged by
+//! what it prints, answers and returns.
 //!
 //! No fixed ports: the server takes a free one and says which.
 

@@ -1,4 +1,5 @@
-//! What `/metrics` tells after a few jobs: the names of the specification, and numbers that fit what happened.
+//! What `/metrics` tells after a few jobs: the names of the specification, and numbers that fit
+//! what happened.
 
 use std::io::{Read, Write};
 

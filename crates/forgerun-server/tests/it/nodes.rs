@@ -1,5 +1,6 @@
-//! Several nodes on one PostgreSQL, under load, and what happens to nodes and databases: one is frozen and comes back, all are restarted one after the
-//! other, the database dies and its standby takes over. Every 202 is there afterwards and has ended once.
+//! Several nodes on one PostgreSQL, under load, and what happens to nodes and databases: one is
+//! frozen and comes back, all are restarted one after the other, the database dies and its standby
+//! takes over. Every 202 is there afterwards and has ended once.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -59,7 +60,8 @@ fn node(database_url: &str) -> Command {
 
 /// Its clock will be five minutes ahead of everybody else's.
 pub(crate) fn five_minutes_ahead(command: &mut Command) {
-    // The library itself: the program `faketime` would stand between us and the server, and outlive neither.
+    // The library itself: the program `faketime` would stand between us and the server, and outlive
+    // neither.
     command.env("LD_PRELOAD", faketime()).env("FAKETIME", "+300s").env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
 }
 

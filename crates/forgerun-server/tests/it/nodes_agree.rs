@@ -1,5 +1,6 @@
-//! Two nodes on one PostgreSQL, asked in turn: a pause, a cancel, a bound and the operator's figures are those of both. Requests and keys are in
-//! `api::nodes`, streams in `api::sse::nodes`, ticks in `schedules`.
+//! Two nodes on one PostgreSQL, asked in turn: a pause, a cancel, a bound and the operator's
+//! figures are those of both. Requests and keys are in `api::nodes`, streams in `api::sse::nodes`,
+//! ticks in `schedules`.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! `forgerun serve` with an object store for large results: what it needs to start, and what it makes of a mistake.
+//! `forgerun serve` with an object store for large results: what it needs to start, and what it
+//! makes of a mistake.
 
 use std::process::Command;
 

@@ -18,7 +18,8 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-/// `forgerun` with these arguments, none of our own variables, and the folder of golden files to work in.
+/// `forgerun` with these arguments, none of our own variables, and the folder of golden files to
+/// work in.
 pub(crate) fn forgerun(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_forgerun"));
     command.args(arguments).env_clear().current_dir(golden());

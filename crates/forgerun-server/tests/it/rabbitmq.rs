@@ -1,12 +1,14 @@
-//! A RabbitMQ broker for tests, started by the test itself in a temporary folder, on ports of its own, and talked to by a
-//! client that is not ours (PyPI `pika`).
+//! A RabbitMQ broker for tests, started by the test itself in a temporary folder, on ports of its
+//! own, and talked to by a client that is not ours (PyPI `pika`).
 //!
-//! A node of Erlang has more than one port and a name that others on the machine could have too: the port mapper (`epmd`), the
-//! distribution port, the cookie and all folders are this broker's own. So parallel tests and a broker of the machine's owner
-//! do not meet. All tests of this process share one broker and have a virtual host each; who kills brokers starts one more.
+//! A node of Erlang has more than one port and a name that others on the machine could have too:
+//! the port mapper (`epmd`), the distribution port, the cookie and all folders are this broker's
+//! own. So parallel tests and a broker of the machine's owner do not meet. All tests of this
+//! process share one broker and have a virtual host each; who kills brokers starts one more.
 //!
-//! A helper process, a few lines of shell, waits for the end of a pipe that the test process holds. However the test process
-//! ends, the pipe closes; the helper then stops broker and port mapper and removes the folder.
+//! A helper process, a few lines of shell, waits for the end of a pipe that the test process holds.
+//! However the test process ends, the pipe closes; the helper then stops broker and port mapper and
+//! removes the folder.
 //!
 //! Panics where something is missing: tests must fail then, not pass without a broker.
 
@@ -39,7 +41,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Virtual hosts of the shared broker: one per test. More cost a little memory each.
 const N_VHOSTS_SHARED: usize = 48;
 
-/// What the folder's keeper does. `$1` is the folder; its standard input ends with the test process.
+/// What the folder's keeper does. `$1` is the folder; its standard input ends with the test
+/// process.
 const KEEPER: &str = r#"
     cat > /dev/null
     for name in broker epmd; do
@@ -113,8 +116,8 @@ impl Broker {
         format!("amqp://guest:guest@127.0.0.1:{}/{}", self.port, vhost_name(n))
     }
 
-    /// The same virtual host over TLS. The broker's certificate is for this host, and of its own making: whoever shall believe it
-    /// needs [`Self::certificate`].
+    /// The same virtual host over TLS. The broker's certificate is for this host, and of its own
+    /// making: whoever shall believe it needs [`Self::certificate`].
     pub(crate) fn encrypted(&self, url: &str) -> String {
         let plain = format!("amqp://guest:guest@127.0.0.1:{}", self.port);
         url.replace(&plain, &format!("amqps://guest:guest@localhost:{}", self.tls_port))
@@ -125,7 +128,8 @@ impl Broker {
         self.folder.join("certificate.pem")
     }
 
-    /// Ends the broker without a word, as a crash would. [`Self::start_again`] brings it back, with what it had on disk.
+    /// Ends the broker without a word, as a crash would. [`Self::start_again`] brings it back, with
+    /// what it had on disk.
     pub(crate) fn kill(&self) {
         let mut server = self.server.lock().unwrap();
         if let Some(mut child) = server.take() {
@@ -271,8 +275,9 @@ pub(crate) fn python() -> PathBuf {
     python
 }
 
-/// Runs a program in Python that talks to the broker at `url`, which it finds as `url` beside a connection `connection` and a
-/// channel `channel` of `pika`; it gets `input` as `data`. What it prints is JSON, and is given back.
+/// Runs a program in Python that talks to the broker at `url`, which it finds as `url` beside a
+/// connection `connection` and a channel `channel` of `pika`; it gets `input` as `data`. What it
+/// prints is JSON, and is given back.
 pub(crate) fn pika(url: &str, program: &str, input: &Value) -> Value {
     const PRELUDE: &str = "import json, sys, time, pika\n\
         url, data = sys.argv[1], json.load(sys.stdin)\n\
@@ -327,7 +332,8 @@ fn make_folder() -> PathBuf {
     folder
 }
 
-/// Whom to run the broker as, if we are root: `rabbitmq`, which its package creates, or else `nobody`.
+/// Whom to run the broker as, if we are root: `rabbitmq`, which its package creates, or else
+/// `nobody`.
 fn owner_of(folder: &Path) -> Option<(u32, u32)> {
     if fs::metadata(folder).expect("the folder was just made").uid() != 0 {
         return None;

@@ -71,7 +71,8 @@ async fn executions(server: &Server, job: &str) -> usize {
     get(server, &format!("/admin/v1/jobs/{job}")).await["executions"].as_array().unwrap().len()
 }
 
-/// The server is killed while a redrive is under way. The next one goes on with it when its lease is over, and no execution is redriven twice.
+/// The server is killed while a redrive is under way. The next one goes on with it when its lease
+/// is over, and no execution is redriven twice.
 #[tokio::test]
 async fn each_execution_is_redriven_once_though_the_server_is_killed_meanwhile() {
     const N_JOBS: usize = 60;
@@ -111,7 +112,8 @@ async fn each_execution_is_redriven_once_though_the_server_is_killed_meanwhile()
     }
 }
 
-/// One line for each thing that the operator did, with action, subject, address and request; none for looking, and none for what was refused.
+/// One line for each thing that the operator did, with action, subject, address and request; none
+/// for looking, and none for what was refused.
 #[tokio::test]
 async fn the_operator_leaves_a_line_in_the_log_for_each_thing_done() {
     let server = serve("memory:", "info");
@@ -145,7 +147,7 @@ async fn the_operator_leaves_a_line_in_the_log_for_each_thing_done() {
     let log = server.wait().stderr;
 
     let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    let told: Vec<&Value> = lines.iter().filter(|line| line["message"] == "the operator acted").collect();
+    let told: Vec<&Value> = lines.iter().filter(|line| line["message"] == "operator action").collect();
     assert_eq!(told.len(), done.len(), "{log}");
     for (line, (action, subject, answer)) in told.iter().zip(&done) {
         assert!(answer.status < 300, "{answer:?}");

@@ -1,4 +1,5 @@
-//! Schedules on two nodes of one PostgreSQL, of which one is killed: no tick is lost, and none makes two jobs.
+//! Schedules on two nodes of one PostgreSQL, of which one is killed: no tick is lost, and none
+//! makes two jobs.
 
 use std::collections::BTreeSet;
 

@@ -46,7 +46,8 @@ fn a_second_signal_does_not_wait_for_an_unfinished_request() {
     let mut server = serve();
     let mut unfinished = server.connect();
     unfinished.write_all(b"GET /health HTTP/1.1\r\n").unwrap();
-    // Connections are accepted in order, so an answer on a later one shows that this one is in hand.
+    // Connections are accepted in order, so an answer on a later one shows that this one is in
+    // hand.
     server.get("/health");
     server.signal("TERM");
     server.wait_for_log("\"stopping\"");

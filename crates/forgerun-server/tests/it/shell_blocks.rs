@@ -1,4 +1,5 @@
-//! Every shell block of every page runs as it stands: top to bottom, one shell per page, with a server of its own.
+//! Every shell block of every page runs as it stands: top to bottom, one shell per page, with a
+//! server of its own.
 //!
 //! A comment right before a block says what is special about it:
 //!
@@ -6,8 +7,8 @@
 //! - `<!-- block: own terminal -->`: it goes on until it is stopped, so it runs beside the others;
 //! - `<!-- block: fails -->`: a command of it fails, and the page says so.
 //!
-//! Anything else runs, and each of its commands must succeed; for `curl` an answer of 400 or more is a failure. Ports are replaced by
-//! free ones, and `cargo build` finds the binary built already.
+//! Anything else runs, and each of its commands must succeed; for `curl` an answer of 400 or more
+//! is a failure. Ports are replaced by free ones, and `cargo build` finds the binary built already.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -81,7 +82,8 @@ fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// Begins every script: what fails is written down with the line of its block, and the shell goes on, as a person's would.
+/// Begins every script: what fails is written down with the line of its block, and the shell goes
+/// on, as a person's would.
 const HEAD: &str = r#"
 set -E -o pipefail
 note() { echo "line $BLOCK: $1" >> "$WORK/failures"; }

@@ -1,4 +1,5 @@
-//! The last release and this version side by side on one database, under load, in both orders. `make upgrade-test` builds the release and runs this.
+//! The last release and this version side by side on one database, under load, in both orders.
+//! `make upgrade-test` builds the release and runs this.
 
 use std::process::{Command, Stdio};
 

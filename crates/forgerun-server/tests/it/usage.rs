@@ -42,7 +42,8 @@ fn a_wrong_command_line_ends_with_2_and_says_why() {
     }
 }
 
-/// The flags of every command, by its words: `worker exec`. What a command says of its flags is what `--help` lists.
+/// The flags of every command, by its words: `worker exec`. What a command says of its flags is
+/// what `--help` lists.
 fn flags() -> BTreeMap<String, BTreeSet<String>> {
     let mut known = BTreeMap::new();
     let mut open = vec![String::new()];
@@ -66,7 +67,8 @@ fn flags_in(text: &str) -> Vec<String> {
     flags.map(str::to_owned).collect()
 }
 
-/// What a page says of commands of ours: the lines of its shell blocks, and what stands between backticks.
+/// What a page says of commands of ours: the lines of its shell blocks, and what stands between
+/// backticks.
 fn said(page: &str) -> Vec<String> {
     let mut said = Vec::new();
     for (n, part) in page.split("```").enumerate() {

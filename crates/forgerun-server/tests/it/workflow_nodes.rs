@@ -1,4 +1,5 @@
-//! Workflows on two nodes with one PostgreSQL, of which one is killed: every step is done, and what follows them comes once.
+//! Workflows on two nodes with one PostgreSQL, of which one is killed: every step is done, and what
+//! follows them comes once.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Rules for what is under `deploy/`: dashboard and alert rules ask for metrics that the server has, the dashboard is JSON,
-//! and the operator's page explains every metric and every alert.
+//! Rules for what is under `deploy/`: dashboard and alert rules ask for metrics that the server
+//! has, the dashboard is JSON, and the operator's page explains every metric and every alert.
 //!
-//! The names are read from the source of the registry rather than from a running one, which does not show a labelled
-//! counter before it first counts.
+//! The names are read from the source of the registry rather than from a running one, which does
+//! not show a labelled counter before it first counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,7 +57,8 @@ impl Shape {
     }
 }
 
-/// The registered names and their shapes: `register("name", …, self.field.clone())` and `field: Type,`.
+/// The registered names and their shapes: `register("name", …, self.field.clone())` and `field:
+/// Type,`.
 fn registered(source: &str) -> BTreeMap<String, Shape> {
     let calls = source.split(".register(").skip(1).filter_map(|rest| rest.split(");").next());
     let named = calls.filter_map(|call| Some((call.split('"').nth(1)?, field(call))));
@@ -375,7 +376,8 @@ fn rule<'a>(yaml: &'a str, key: &str, name: &str) -> &'a str {
     rest.split("\n      - ").next().unwrap_or_default()
 }
 
-/// What the async-operations document (§9.3.2, §14.2.2, §16.2.1) asks to be alarmed by, and when to add workers.
+/// What the async-operations document (§9.3.2, §14.2.2, §16.2.1) asks to be alarmed by, and when to
+/// add workers.
 #[test]
 fn the_alerts_that_the_documents_ask_for_are_there() {
     let alerts = repo::read(ALERTS);
@@ -392,7 +394,8 @@ fn the_alerts_that_the_documents_ask_for_are_there() {
     }
 }
 
-/// Rates and quantiles are made of counters and histograms by whoever looks: the queue's (§14.2.2) and the jobs' (§16.2.1).
+/// Rates and quantiles are made of counters and histograms by whoever looks: the queue's (§14.2.2)
+/// and the jobs' (§16.2.1).
 #[test]
 fn the_dashboard_shows_what_the_documents_ask_for() {
     let panels = expressions_of_dashboard(&repo::read(DASHBOARD));

@@ -1,5 +1,5 @@
-//! Rules for our pages: the README names its commands, links lead to files that exist, and the guide names all that the
-//! drafts want documented.
+//! Rules for our pages: the README names its commands, links lead to files that exist, and the
+//! guide names all that the drafts want documented.
 
 use forgerun_core::catalog::ProcessingStage;
 use forgerun_problem::JobStatus;

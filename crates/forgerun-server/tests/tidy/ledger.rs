@@ -161,8 +161,8 @@ impl Tests {
     }
 }
 
-/// The paths of modules that name a place in a file: the file's own, and those of the modules that are declared in it. The
-/// name of a test binary that is a folder may be left out.
+/// The paths of modules that name a place in a file: the file's own, and those of the modules that
+/// are declared in it. The name of a test binary that is a folder may be left out.
 fn module_paths(file: &File) -> BTreeSet<String> {
     let below = file.path.splitn(3, '/').nth(2).unwrap_or_default();
     let (kind, rest) = below.split_once('/').unwrap_or(("", below));
@@ -201,8 +201,8 @@ fn test_functions(source: &str) -> Vec<&str> {
     names
 }
 
-/// The functions of a conformance suite. They have no attribute, since a macro makes one test of them
-/// for each store; they count if some line of the crate besides their declaration names them.
+/// The functions of a conformance suite. They have no attribute, since a macro makes one test of
+/// them for each store; they count if some line of the crate besides their declaration names them.
 fn suite_functions<'a>(file: &'a File, files: &[File]) -> Vec<&'a str> {
     if !file.path.contains("/conformance/") {
         return Vec::new();

@@ -4,9 +4,12 @@
 //! - `layers`: crates know only whom ARCHITECTURE.md lets them know.
 //! - `sources`: SQL in one crate, short files, a header on each, nothing left undone.
 //! - `names`: one type name means one thing, within reach.
-//! - `deploy`: dashboard and alerts ask for metrics that exist, and the operator's page explains them.
+//! - `deploy`: dashboard and alerts ask for metrics that exist, and the operator's page explains
+//!   them.
 //! - `scripts`: what a fresh machine runs is patient with other package managers.
-//! - `docs`: the README names its two commands, the guide what the drafts want documented, and links lead somewhere.
+//! - `words`: comments and messages in plain English, comments within 100 columns.
+//! - `docs`: the README names its two commands, the guide what the drafts want documented, and
+//!   links lead somewhere.
 //!
 //! Each check is a function from text to complaints. Each module first shows on small bad
 //! samples that its checks can fail, then runs them on the repository.
@@ -19,6 +22,7 @@ mod names;
 mod repo;
 mod scripts;
 mod sources;
+mod words;
 
 /// Fails with one complaint per line, so that a single run shows all that is wrong.
 fn assert_tidy(complaints: &[String]) {

@@ -1,16 +1,17 @@
-//! Type names: within reach of each other, one name means one thing. Where two types share a name on purpose,
-//! `docs/glossary.md` has it in its last table, with the reason.
+//! Type names: within reach of each other, one name means one thing. Where two types share a name
+//! on purpose, `docs/glossary.md` has it in its last table, with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::repo::{self, File};
 
-/// Crates whose types meet in one file. `forgerun-problem` and `forgerun-client` are for others too and are used by their names; the
-/// simulator is not shipped.
+/// Crates whose types meet in one file. `forgerun-problem` and `forgerun-client` are for others too
+/// and are used by their names; the simulator is not shipped.
 const CRATES: [&str; 5] =
     ["forgerun-core", "forgerun-store", "forgerun-engine", "forgerun-wire", "forgerun-server"];
 
-/// Paths whose types are named after something outside: tables of the configuration, words of the command line.
+/// Paths whose types are named after something outside: tables of the configuration, words of the
+/// command line.
 const NAMED_OUTSIDE: [&str; 2] =
     ["crates/forgerun-server/src/config/sections/", "crates/forgerun-server/src/bin/"];
 

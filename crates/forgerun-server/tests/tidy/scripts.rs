@@ -7,7 +7,8 @@ use std::process::{Command, Output};
 
 use crate::repo;
 
-/// Runs `apt-get-patiently` with an `apt-get` that does what `script` says, and counts its calls in the file `calls`.
+/// Runs `apt-get-patiently` with an `apt-get` that does what `script` says, and counts its calls in
+/// the file `calls`.
 fn with_apt_get(folder: &Path, script: &str) -> Output {
     let apt_get = folder.join("apt-get");
     fs::write(&apt_get, format!("#!/bin/sh\necho x >>{}/calls\n{script}\n", folder.display())).unwrap();

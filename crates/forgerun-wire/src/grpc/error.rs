@@ -130,7 +130,7 @@ pub fn status(refused: &RefusedRequest, context: ErrorContext<'_>) -> Status {
         problem: json::of_object(&problem),
         failure: None,
     };
-    details.status(code, &refused.detail)
+    details.status(code, &refused.told())
 }
 
 /// The kind of a stored failure object, by the type of its problem.

@@ -66,8 +66,8 @@ const SENTENCES: SentenceTable = &[
     ("The body is larger than {1} bytes.", "Der Inhalt ist größer als {1} Bytes."),
     ("The query is not percent-encoded UTF-8.", "Die Anfrageparameter sind kein prozentkodiertes UTF-8."),
     (
-        "The query parameter `{1}` is not known here; there are {2}.",
-        "Der Anfrageparameter `{1}` ist hier nicht bekannt; es gibt {2}.",
+        "The query parameter `{1}` is unknown; expected one of {2}.",
+        "Der Anfrageparameter `{1}` ist unbekannt; erwartet wird einer von {2}.",
     ),
     ("The request took longer than the server waits.", "Die Anfrage dauerte länger, als der Server wartet."),
     (
@@ -281,9 +281,10 @@ const SENTENCES: SentenceTable = &[
 ];
 
 const CLAUSES: SentenceTable = &[
-    ("is not known here; did you mean `{1}`?", "ist hier nicht bekannt; war `{1}` gemeint?"),
-    ("is not known here; nothing is expected", "ist hier nicht bekannt; hier wird nichts erwartet"),
-    ("is not known here; there are {1}", "ist hier nicht bekannt; es gibt {1}"),
+    ("is unknown; did you mean `{1}`?", "ist unbekannt; war `{1}` gemeint?"),
+    ("is unknown; no members are expected", "ist unbekannt; es wird kein Feld erwartet"),
+    ("is unknown; expected {1}", "ist unbekannt; erwartet wird {1}"),
+    ("is unknown", "ist unbekannt"),
     ("is there twice", "ist zweimal da"),
     (
         "has {1}, half of a pair of surrogates, which is no character",
@@ -444,8 +445,8 @@ mod tests {
             Some("Der Anfrageparameter `limit` muss eine ganze Zahl von 1 bis 200 sein."),
         );
         check(
-            "The query parameter `nope` is not known here; there are limit, cursor.",
-            Some("Der Anfrageparameter `nope` ist hier nicht bekannt; es gibt limit, cursor."),
+            "The query parameter `nope` is unknown; expected one of limit, cursor.",
+            Some("Der Anfrageparameter `nope` ist unbekannt; erwartet wird einer von limit, cursor."),
         );
     }
 

@@ -26,44 +26,34 @@ use crate::problem::{RefusedRequest, Violation};
 /// Bytes of `meta` (catalogue: 64 KB).
 pub const META_BYTES_MAX: usize = 64 * 1024;
 
-/// Tags of one job.
 const TAGS_MAX: usize = 64;
 
-/// Bytes of a schema's address.
 const SCHEMA_BYTES_MAX: usize = 2048;
 
-/// A job envelope without fault.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobEnvelope {
-    /// The id that the client chose.
     pub id: Option<JobId>,
-    /// What kind of job it is.
     pub job_type: String,
-    /// Where it waits; `None` leaves it to the server.
+    /// `None` for the server's default.
     pub queue: Option<Name>,
     /// Higher goes first.
     pub priority: i16,
-    /// The arguments, as received.
     pub args: Vec<u8>,
-    /// The metadata, as received; empty where there is none.
+    /// Metadata as received; may be empty.
     pub meta: Vec<u8>,
-    /// Labels.
     pub tags: Vec<String>,
     /// How long one attempt may take.
     pub timeout: Option<Duration>,
-    /// How long a worker holds it without a sign of life.
+    /// Lease of a claim.
     pub lease: Option<Duration>,
-    /// Not to begin before.
+    /// Earliest start.
     pub scheduled_at: Option<Moment>,
-    /// Not to begin after.
+    /// Latest start.
     pub expires_at: Option<Moment>,
-    /// To have ended by this.
+    /// Latest end.
     pub deadline: Option<Deadline>,
-    /// What to do about failures.
     pub retry: RetryPolicy,
-    /// What must be unique.
     pub unique: Option<Uniqueness>,
-    /// A limit shared with others.
     pub limit: Option<Limited>,
     /// Held back until it is activated.
     pub pending: bool,
@@ -73,7 +63,6 @@ pub struct JobEnvelope {
     pub kept: Vec<u8>,
 }
 
-/// What an envelope is read with.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
     /// For moments counted from now.

@@ -11,7 +11,7 @@ pub(super) fn check(at: &str, members: &Members<'_>, known: &[&str], violations:
     for (name, _) in &members.0 {
         if let Some(meant) = meant(name, known) {
             let path = format!("{at}.{}", quoted(name));
-            let detail = format!("is not known here; did you mean `{meant}`?");
+            let detail = format!("is unknown; did you mean `{meant}`?");
             violations.add(Kind::InvalidArgs, &path, detail, "unknown");
         }
     }

@@ -86,7 +86,7 @@ pub(super) fn fetch_of(members: &Members<'_>, violations: &mut ViolationList) ->
 /// What is wrong if a member is not there, although another may be that was meant to be it.
 fn required(members: &Members<'_>, name: &str, slip: &str) -> String {
     match members.get(slip) {
-        Some(_) => format!("is required; `{slip}` is not known here, did you mean `{name}`?"),
+        Some(_) => format!("is required; `{slip}` is unknown, did you mean `{name}`?"),
         None => "is required".to_owned(),
     }
 }

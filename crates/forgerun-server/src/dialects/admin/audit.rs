@@ -10,6 +10,6 @@ pub(super) fn note(exchange: &Exchange, action: &'static str, subject: &str) {
         address = %exchange.address,
         action,
         subject,
-        "the operator acted"
+        "operator action"
     );
 }

@@ -144,7 +144,7 @@ async fn log_in(call: Call<'_>) -> Result<Response, ApiError> {
         request_id = exchange.request_id(),
         address = %exchange.address,
         action = "login",
-        "the operator logged in"
+        "operator logged in"
     );
     Ok(response)
 }

@@ -27,14 +27,14 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
         (layout::heading("Clients"))
         section #clients .scroll data-live aria-label="Clients" {
             table .rows {
-                thead { tr { th scope="col" { "Client" } th .n scope="col" { "Good keys" } th scope="col" { "Last used" } th scope="col" { "Registered" } th scope="col" { span .visually-hidden { "Actions" } } } }
+                thead { tr { th scope="col" { "Client" } th .n scope="col" { "Valid keys" } th scope="col" { "Last used" } th scope="col" { "Registered" } th scope="col" { span .visually-hidden { "Actions" } } } }
                 tbody { @for client in &found.items {
                     tr data-row=(client.client_id) {
                         th scope="row" {
                             a .id href={ "/dashboard/clients/" (client.client_id) } { (client.client_id) }
                             @if let Some(name) = &client.name { " " (name) }
                         }
-                        td .n data-label="Good keys" { (client.good_keys) }
+                        td .n data-label="Valid keys" { (client.good_keys) }
                         td data-label="Last used" { (parts::maybe_moment(now, client.last_used_at.as_deref())) }
                         td data-label="Registered" { (parts::moment(now, &client.created_at)) }
                         td { a href={ "/dashboard/jobs?client=" (client.client_id) } { "Jobs" } }
@@ -58,7 +58,7 @@ async fn show(call: Call<'_>) -> Result<Response, ApiError> {
             dl .facts {
                 div { dt { "Registered" } dd { (parts::moment(now, &view.client.created_at)) } }
                 div { dt { "Last used" } dd { (parts::maybe_moment(now, view.client.last_used_at.as_deref())) } }
-                div { dt { "Good keys" } dd { (view.client.good_keys) } }
+                div { dt { "Valid keys" } dd { (view.client.good_keys) } }
             }
             p { a href={ "/dashboard/jobs?client=" (id) } { "Jobs of this client" } }
         }
@@ -72,7 +72,7 @@ fn keys(call: &Call<'_>, view: &AdminClientDetail, now: Time) -> Markup {
         section #keys-of .scroll data-live aria-label="Keys" {
             @if view.keys.is_empty() { div .panel { (parts::nothing("No keys.")) } } @else {
                 table .rows {
-                    thead { tr { th scope="col" { "Key" } th scope="col" { "Good" } th scope="col" { "Made" } th scope="col" { "Expires" } th scope="col" { "Last used" } th scope="col" { span .visually-hidden { "Actions" } } } }
+                    thead { tr { th scope="col" { "Key" } th scope="col" { "Valid" } th scope="col" { "Created" } th scope="col" { "Expires" } th scope="col" { "Last used" } th scope="col" { span .visually-hidden { "Actions" } } } }
                     tbody { @for key in &view.keys { (row(call, view, key, now)) } }
                 }
             }
@@ -85,12 +85,12 @@ fn row(call: &Call<'_>, view: &AdminClientDetail, key: &AdminKey, now: Time) -> 
     html! {
         tr data-row=(key.key_id) {
             th scope="row" { code { (key.key_prefix) "…" } span .bound { (key.key_id) } }
-            td data-label="Good" {
+            td data-label="Valid" {
                 @if key.good { (parts::badge("ok", "good")) }
                 @else if let Some(at) = &key.revoked_at { (parts::badge("off", "revoked")) " " (parts::moment(now, at)) }
                 @else { (parts::badge("warn", "expired")) }
             }
-            td data-label="Made" { (parts::moment(now, &key.created_at)) }
+            td data-label="Created" { (parts::moment(now, &key.created_at)) }
             td data-label="Expires" { (parts::maybe_moment(now, key.expires_at.as_deref())) }
             td data-label="Last used" { (parts::maybe_moment(now, key.last_used_at.as_deref())) }
             td .do { @if key.revoked_at.is_none() {

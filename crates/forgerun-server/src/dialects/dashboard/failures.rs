@@ -190,7 +190,7 @@ async fn redrive(call: Call<'_>) -> Result<Response, ApiError> {
         }
         None => {
             let path = format!("/dashboard/failures/{}", call.text("group"));
-            Ok(done(call.app, &path, "No job stands failed for this reason any more."))
+            Ok(done(call.app, &path, "No failed job is left in this group."))
         }
     }
 }

@@ -201,7 +201,7 @@ fn events(view: &AdminJobDetail, now: Time) -> Markup {
         section #events .panel .scroll data-live aria-labelledby="events-title" {
             h2 #events-title { "Events" }
             table {
-                thead { tr { th scope="col" { "When" } th scope="col" { "What" } th scope="col" { "State" } th .n scope="col" { "Attempt" } th scope="col" { "Why" } } }
+                thead { tr { th scope="col" { "When" } th scope="col" { "Event" } th scope="col" { "State" } th .n scope="col" { "Attempt" } th scope="col" { "Cause" } } }
                 tbody {
                     @for event in view.events.iter().rev() {
                         tr {

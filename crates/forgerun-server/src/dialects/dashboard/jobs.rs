@@ -106,7 +106,7 @@ fn table(found: &AdminPage<AdminJob>, now: Time) -> Markup {
             thead { tr {
                 th .pick scope="col" { input #pick-all type="checkbox" hidden aria-label="Select all on this page"; }
                 th scope="col" { "Job" } th scope="col" { "State" } th scope="col" { "Type" } th scope="col" { "Queue" }
-                th scope="col" { "Client" } th .n scope="col" { "Attempt" } th scope="col" { "Accepted" } th .n scope="col" { "Took" }
+                th scope="col" { "Client" } th .n scope="col" { "Attempt" } th scope="col" { "Accepted" } th .n scope="col" { "Duration" }
             } }
             tbody { @for job in &found.items { (row(job, now)) } }
         }
@@ -127,7 +127,7 @@ fn row(job: &AdminJob, now: Time) -> Markup {
             td data-label="Client" { (parts::client_link(&job.client, job.client_name.as_deref())) }
             td .n data-label="Attempt" { (job.attempt) }
             td data-label="Accepted" { (parts::moment(now, &job.created_at)) }
-            td .n data-label="Took" { (took(job, now)) }
+            td .n data-label="Duration" { (took(job, now)) }
         }
     }
 }

@@ -211,7 +211,7 @@ fn at_work(workers: &[AdminWorker], now: Time) -> Markup {
                 (parts::nothing("No workers of your own send heartbeats. The built-in worker runs simulated jobs."))
             } @else {
                 table {
-                    thead { tr { th scope="col" { "Worker" } th scope="col" { "Does" } th .n scope="col" { "Holds" } th scope="col" { "Seen" } } }
+                    thead { tr { th scope="col" { "Worker" } th scope="col" { "State" } th .n scope="col" { "Held jobs" } th scope="col" { "Seen" } } }
                     tbody {
                         @for worker in workers.iter().take(QUEUES_SHOWN) {
                             tr {

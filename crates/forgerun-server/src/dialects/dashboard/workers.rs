@@ -35,7 +35,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
             } @else {
                 table .rows {
                     thead { tr {
-                        th scope="col" { "Worker" } th scope="col" { "Does" } th scope="col" { "Queues" } th scope="col" { "Holds" }
+                        th scope="col" { "Worker" } th scope="col" { "State" } th scope="col" { "Queues" } th scope="col" { "Held jobs" }
                         th scope="col" { "Client" } th scope="col" { "Since" } th scope="col" { "Last seen" } th scope="col" { span .visually-hidden { "Actions" } }
                     } }
                     tbody { @for worker in &found.items { (row(&call, worker, now)) } }
@@ -54,12 +54,12 @@ fn row(call: &Call<'_>, worker: &AdminWorker, now: Time) -> Markup {
     html! {
         tr data-row=(worker.id) {
             th scope="row" { (worker.id) @if !host.is_empty() { span .bound { (host.join(", ")) } } }
-            td data-label="Does" {
+            td data-label="State" {
                 @if is_silent { (parts::badge("bad", "silent")) } @else { (parts::badge(if worker.state == "running" { "ok" } else { "warn" }, &worker.state)) }
                 @if worker.directive != worker.state { " " span .muted { "told: " (worker.directive) } }
             }
             td data-label="Queues" { (worker.queues.join(", ")) }
-            td data-label="Holds" {
+            td data-label="Held jobs" {
                 (worker.jobs.len()) @if let Some(most) = worker.concurrency { span .muted { " of " (most) } }
                 @for job in worker.jobs.iter().take(JOBS_SHOWN) { " " (parts::job_link(job)) }
                 @if worker.jobs.len() > JOBS_SHOWN { " …" }

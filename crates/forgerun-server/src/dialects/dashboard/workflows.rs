@@ -148,7 +148,7 @@ fn steps(steps: &[StepView], now: Time) -> Markup {
         section #steps .scroll data-live aria-label="Steps" {
             table .rows {
                 thead { tr {
-                    th scope="col" { "Step" } th scope="col" { "State" } th scope="col" { "Waits for" } th scope="col" { "Job" }
+                    th scope="col" { "Step" } th scope="col" { "State" } th scope="col" { "Depends on" } th scope="col" { "Job" }
                     th .n scope="col" { "Attempt" } th scope="col" { "Ended" }
                 } }
                 tbody { @for step in steps { tr data-row=(step.id) {
@@ -156,7 +156,7 @@ fn steps(steps: &[StepView], now: Time) -> Markup {
                         @if let Some(error) = &step.error { span .why { (error) } }
                         @if let Some(of) = &step.compensation { (compensation(of)) } }
                     td data-label="State" { (parts::state(&step.state)) }
-                    td data-label="Waits for" { (step.depends_on.join(", ")) @if step.when != "all_succeeded" { span .bound { (step.when) } } }
+                    td data-label="Depends on" { (step.depends_on.join(", ")) @if step.when != "all_succeeded" { span .bound { (step.when) } } }
                     td data-label="Job" { @match &step.job_id { Some(job) => (parts::job_link(job)), None => "–" } }
                     td .n data-label="Attempt" { @match step.attempt { Some(n) => (n), None => "–" } }
                     td data-label="Ended" { (parts::maybe_moment(now, step.finished_at.as_deref())) }

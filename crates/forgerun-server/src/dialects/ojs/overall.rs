@@ -91,7 +91,7 @@ const FILTERS: [&str; 2] = ["state", "queue"];
 /// Refuses unknown members: an ignored filter would match all jobs.
 fn refuse_strangers(members: &Members<'_>, at: &str, known: &[&str], violations: &mut ViolationList) {
     for (name, _) in members.0.iter().filter(|(name, _)| !known.contains(&name.as_ref())) {
-        let detail = format!("is not known here; there are {}", known.join(" and "));
+        let detail = format!("is unknown; expected {}", known.join(" or "));
         violations.add(Kind::MalformedRequest, &format!("{at}{}", quoted(name)), detail, "unknown");
     }
 }

@@ -62,7 +62,7 @@ async fn put(call: Call<'_>, body: Body) -> Result<Response, ApiError> {
     if let Some(replaced) = job.lease.as_ref().and_then(|lease| lease.upload.as_ref())
         && let Err(error) = app.engine.discard(replaced).await
     {
-        tracing::warn!(%error, "could not delete an upload that was replaced; a sweep will");
+        tracing::warn!(%error, "replaced upload not deleted: left to the sweep");
     }
     Ok(reply::ok(&json!({"job_id": job.id.to_string(), "size": size, "media_type": media_type})))
 }
@@ -119,7 +119,7 @@ async fn receive(mut intake: Intake, body: Body, place: &UploadPlace) -> Result<
         Ok(()) => intake.finish().await.map_err(of_intake),
         Err(error) => {
             if let Err(error) = intake.discard().await {
-                tracing::warn!(%error, "could not delete an upload that broke off; a sweep will");
+                tracing::warn!(%error, "incomplete upload not deleted: left to the sweep");
             }
             Err(error)
         }

@@ -173,14 +173,14 @@ async fn with_readable_inputs(app: &App, jobs: Vec<Job>) -> Result<Vec<(Job, Inp
     for job in jobs {
         match store.inputs(vec![job.id]).await {
             Err(error) if error.fault == Fault::Corrupt => {
-                tracing::error!(job.id = %job.id, %error, "the input of a job cannot be read; the job fails");
+                tracing::error!(job.id = %job.id, %error, "job input unreadable: job failed");
                 let error = WorkError {
                     retryable: Some(false),
                     ..WorkError::new(Kind::StorageError, "The stored input of the job is damaged.")
                 };
                 let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
                 if let Err(error) = app.engine.act(Command::Fail(Fail { held, error })).await {
-                    tracing::warn!(job.id = %job.id, %error, "a job whose input cannot be read did not fail");
+                    tracing::warn!(job.id = %job.id, %error, "job with unreadable input could not be failed");
                 }
             }
             input => found.extend(paired(vec![job], input?)),

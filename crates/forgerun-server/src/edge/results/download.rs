@@ -79,7 +79,7 @@ impl HttpBody for Download {
             }
             ReadAhead::Read(Err(error)) => {
                 // The head is sent, so an error can only break the connection.
-                tracing::error!(job.id = %self.job, %error, "a download was broken off");
+                tracing::error!(job.id = %self.job, %error, "download aborted");
                 self.left = 0;
                 Poll::Ready(Some(Err(error)))
             }

@@ -259,7 +259,7 @@ impl HubState {
                     self.note_lag(rows);
                     if told.n_dropped > 0 {
                         self.metrics.sse_streams_dropped.inc_by(told.n_dropped);
-                        debug!(n_streams = told.n_dropped, "streams dropped that did not keep up");
+                        debug!(n_streams = told.n_dropped, "streams dropped: queue full");
                     }
                     return Ok(());
                 }
@@ -311,13 +311,13 @@ async fn read_from(inner: &HubState, epoch: u64, after: i64) {
             Ok(rows) => rows,
             Err(Error::Stopped) => return,
             Err(error) => {
-                warn!(%error, "could not read the journal for streams");
+                warn!(%error, "streams: journal read failed");
                 inner.clock.sleep(HUB_PAUSE).await;
                 continue;
             }
         };
         while let Err(error) = inner.publish(epoch, &rows).await {
-            warn!(%error, "could not look up jobs for streams");
+            warn!(%error, "streams: job lookup failed");
             inner.clock.sleep(HUB_PAUSE).await;
         }
     }

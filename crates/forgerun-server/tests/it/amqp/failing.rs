@@ -1,4 +1,5 @@
-//! What becomes of jobs that fail: another attempt by way of a delay queue, or the dead letters; with the headers that OJS asks for.
+//! What becomes of jobs that fail: another attempt by way of a delay queue, or the dead letters;
+//! with the headers that OJS asks for.
 
 use serde_json::{Value, json};
 

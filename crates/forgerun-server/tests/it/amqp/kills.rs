@@ -18,8 +18,8 @@ const N_KILLS: u64 = 5;
 /// Between two looks.
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// A producer that does not give up: what the broker has not confirmed is published again. Half of the messages name their job,
-/// the others have a name of their own.
+/// A producer that does not give up: what the broker has not confirmed is published again. Half of
+/// the messages name their job, the others have a name of their own.
 const STUBBORN: &str = r#"
 connection.close()
 n = data['from']
@@ -77,7 +77,8 @@ async fn the_bridge_goes_on_when_the_broker_was_killed_under_load() {
     .await
     .unwrap();
     spawn_blocking(move || producer.join().unwrap()).await.unwrap();
-    // A message whose acknowledgement was lost with the broker comes again, and counts as joined: only jobs say that all are there.
+    // A message whose acknowledgement was lost with the broker comes again, and counts as joined:
+    // only jobs say that all are there.
     while (world.n_jobs().await as u64) < N_MESSAGES + 1 {
         super::pause().await;
     }
@@ -153,7 +154,8 @@ fn no_message_is_lost_and_none_is_two_jobs_when_the_server_is_killed_under_load(
     for round in 0..N_KILLS {
         let server = start(folder.path(), &url);
         let producer = produce(&url, round * part, (round + 1) * part);
-        // In the middle of it: some messages are jobs and acknowledged, some are jobs, some are on their way.
+        // In the middle of it: some messages are jobs and acknowledged, some are jobs, some are on
+        // their way.
         while taken(&server) < part / 8 {
             pause(MOMENT);
         }

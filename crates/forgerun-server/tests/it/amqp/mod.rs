@@ -1,5 +1,5 @@
-//! The bridge to RabbitMQ, with a real broker. Producers, and whoever looks at queues on the broker, are PyPI's `pika`; workers
-//! speak `/ojs/v1`.
+//! The bridge to RabbitMQ, with a real broker. Producers, and whoever looks at queues on the
+//! broker, are PyPI's `pika`; workers speak `/ojs/v1`.
 
 mod cancelling;
 mod damage;
@@ -23,8 +23,8 @@ use crate::api::http::Answer;
 use crate::api::server::Server;
 use crate::rabbitmq::{Broker, pika as run_pika};
 
-/// Publishes messages: `body` (a text as it is, anything else as JSON) and what else there is to say. Waits for each confirm, and
-/// first until the topology of the queue is there.
+/// Publishes messages: `body` (a text as it is, anything else as JSON) and what else there is to
+/// say. Waits for each confirm, and first until the topology of the queue is there.
 const PUBLISH: &str = r#"
 def ready(queue):
     for _ in range(1200):
@@ -68,7 +68,8 @@ print(json.dumps(taken))
 /// How many messages are ready in a queue.
 const DEPTH: &str = "print(channel.queue_declare(data, passive=True).method.message_count)\n";
 
-/// A server that is open, so that the bridge's jobs are those of whoever asks; and its place on the broker.
+/// A server that is open, so that the bridge's jobs are those of whoever asks; and its place on the
+/// broker.
 struct World {
     server: Server,
     bridge: Option<Bridge>,

@@ -1,4 +1,5 @@
-//! What the operator got wrong, and what somebody broke on the broker: a clear line, a metric, and the rest goes on.
+//! What the operator got wrong, and what somebody broke on the broker: a clear line, a metric, and
+//! the rest goes on.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -51,7 +52,7 @@ fn a_broker_with_a_certificate_that_is_trusted_is_used_and_no_other() {
     wait_for_first_error(&server);
     server.signal("TERM");
     let log = server.wait().stderr;
-    assert!(log.contains("the bridge to the AMQP broker is down") && log.contains("UnknownIssuer"), "{log}");
+    assert!(log.contains("AMQP bridge down") && log.contains("UnknownIssuer"), "{log}");
     let server = Process::start(command(&url).env("SSL_CERT_FILE", broker.certificate()));
     pika(&plain, PUBLISH, &json!({"queue": "emails", "messages": [super::plain(1)]}));
     wait_for_metrics(&server, "\namqp_bridge_messages_total{fate=\"taken\"} 1\n");
@@ -66,7 +67,7 @@ fn a_wrong_password_is_a_line_of_the_log_and_a_metric_and_is_not_shown() {
     assert!(server.get("/metrics").contains("\namqp_bridge_connected 0\n"));
     server.signal("TERM");
     let log = server.wait().stderr;
-    let line = log.lines().find(|line| line.contains("the bridge to the AMQP broker is down")).expect(&log);
+    let line = log.lines().find(|line| line.contains("AMQP bridge down")).expect(&log);
     assert!(line.contains("ACCESS_REFUSED") && line.contains("retry_in_ms"), "{line}");
     assert!(!log.contains("hunter2"), "{log}");
 }

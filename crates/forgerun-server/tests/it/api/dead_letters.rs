@@ -1,5 +1,5 @@
-//! Dead letters: jobs that the server has tried as often as it may. They are listed, tell their story, are counted, and are
-//! revived by hand.
+//! Dead letters: jobs that the server has tried as often as it may. They are listed, tell their
+//! story, are counted, and are revived by hand.
 
 use forgerun_core::catalog::Kind;
 use serde_json::{Value, json};

@@ -150,7 +150,8 @@ impl Answer {
 }
 
 impl Answer {
-    /// Whoever is told to slow down is told how much is allowed, over which span, and when to ask again.
+    /// Whoever is told to slow down is told how much is allowed, over which span, and when to ask
+    /// again.
     #[track_caller]
     pub(crate) fn tells_the_limit(&self, details: &Value) {
         assert!(details["limit"].as_u64().is_some_and(|limit| limit > 0), "{details}");

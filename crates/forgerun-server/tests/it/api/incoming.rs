@@ -1,4 +1,5 @@
-//! What callers can make the server hold: bodies that never end, of strangers and of clients, and bodies that are too large.
+//! What callers can make the server hold: bodies that never end, of strangers and of clients, and
+//! bodies that are too large.
 
 use std::time::Duration;
 

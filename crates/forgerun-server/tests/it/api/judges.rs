@@ -1,5 +1,6 @@
-//! Programs of others that judge what we serve: `xmllint` for XML, `tidy` for HTML, validators from npm for the documents.
-//! `make tools` installs them; without them the tests fail, they do not skip.
+//! Programs of others that judge what we serve: `xmllint` for XML, `tidy` for HTML, validators from
+//! npm for the documents. `make tools` installs them; without them the tests fail, they do not
+//! skip.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -55,7 +56,8 @@ fn tools() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().join("tools")
 }
 
-/// Runs a module of JavaScript on a file. It can import what is installed; whatever it prints is what is wrong.
+/// Runs a module of JavaScript on a file. It can import what is installed; whatever it prints is
+/// what is wrong.
 pub(crate) fn node(script: &str, document: &Path) -> String {
     let tools = tools();
     let installed = tools.join("node_modules").is_dir();

@@ -190,7 +190,8 @@ async fn the_last_use_of_a_key_is_written_down_once_a_minute() {
     let client = server.client().await;
     let digest = forgerun_problem::Digest::of(client.key.as_bytes()).0;
     let used = async || {
-        // A command of ours comes after the note in the same queue, so the note is written when it returns.
+        // A command of ours comes after the note in the same queue, so the note is written when it
+        // returns.
         client.job().await;
         server.app.engine.store().api_key(digest).await.unwrap().unwrap().last_used_at
     };

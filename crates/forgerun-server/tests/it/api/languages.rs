@@ -1,4 +1,5 @@
-//! `Accept-Language`: refusals follow the request that was refused, stored failures the request that submitted the job.
+//! `Accept-Language`: refusals follow the request that was refused, stored failures the request
+//! that submitted the job.
 
 use forgerun_core::catalog::Kind;
 use serde_json::json;

@@ -1,5 +1,5 @@
-//! Loopback is no proof of a private server (C-115): what is relaxed there is for requests from this machine, not for those that a
-//! proxy or a page in a browser brings.
+//! Loopback is no proof of a private server (C-115): what is relaxed there is for requests from
+//! this machine, not for those that a proxy or a page in a browser brings.
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,5 +1,6 @@
-//! Two nodes on one PostgreSQL: what a caller spends at one is spent at the other, and what changes at one is changed at the other. Their clocks stand
-//! still, so nothing is given back meanwhile, and nobody asks the store again because time has passed.
+//! Two nodes on one PostgreSQL: what a caller spends at one is spent at the other, and what changes
+//! at one is changed at the other. Their clocks stand still, so nothing is given back meanwhile,
+//! and nobody asks the store again because time has passed.
 
 use std::sync::Arc;
 use std::time::Duration;

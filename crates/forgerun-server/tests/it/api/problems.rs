@@ -1,5 +1,6 @@
-//! Every kind of problem that `/v1` can answer with, provoked and held against the drafts: by our conformance checker in
-//! JSON, by `xmllint` in XML, by reading it back from the header field, and in both languages.
+//! Every kind of problem that `/v1` can answer with, provoked and held against the drafts: by our
+//! conformance checker in JSON, by `xmllint` in XML, by reading it back from the header field, and
+//! in both languages.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,8 +25,8 @@ use super::server::{Client, Server};
 
 const ADMIN: &str = "the-operator-knows-this-secret-0123456789";
 
-/// Slugs of problems that nothing on `/v1` answers with: they belong to other dialects, to what is not built, or, like a
-/// lagging copy, to what this server has not.
+/// Slugs of problems that nothing on `/v1` answers with: they belong to other dialects, to what is
+/// not built, or, like a lagging copy, to what this server has not.
 const ELSEWHERE: &[&str] = &[
     "checksum-mismatch",
     "invalid-cron-expression",
@@ -53,10 +54,12 @@ struct Sweep {
 }
 
 impl Sweep {
-    /// Makes the same request in three ways and judges each answer. The problem as JSON, in English.
+    /// Makes the same request in three ways and judges each answer. The problem as JSON, in
+    /// English.
     async fn refused(&mut self, kind: Kind, call: Call) -> Value {
         let english = call.send().await;
-        // When to poll again is the header's to say; a member would speak of submitting again (C-34).
+        // When to poll again is the header's to say; a member would speak of submitting again
+        // (C-34).
         let excused: &[&str] = if call.is_read() { &["AJ-AJM-03", "AJ-AJM-11"] } else { &["AJ-AJM-03"] };
         let problem = judged(kind, &english, excused);
         assert_eq!(problem["status"], english.status, "{kind:?}");
@@ -110,8 +113,8 @@ impl Sweep {
     }
 }
 
-/// The problem of an answer in which the checker finds nothing, not even what is only recommended, but for what is excused: a
-/// request that was refused has no job whose members it could tell.
+/// The problem of an answer in which the checker finds nothing, not even what is only recommended,
+/// but for what is excused: a request that was refused has no job whose members it could tell.
 #[track_caller]
 fn judged(kind: Kind, answer: &Answer, excused: &[&str]) -> Value {
     assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{kind:?}: {answer:?}");
@@ -132,7 +135,8 @@ fn judged(kind: Kind, answer: &Answer, excused: &[&str]) -> Value {
     problem
 }
 
-/// Refusals tell nothing about a job, and those about credentials not even how far the request came (C-87).
+/// Refusals tell nothing about a job, and those about credentials not even how far the request came
+/// (C-87).
 fn is_told_to_its_audience(kind: Kind, problem: &Value) {
     for member in ["jobId", "job_id", "jobStatus", "submittedAt", "completedAt"] {
         assert!(problem.get(member).is_none(), "{kind:?} tells {member}: {problem}");

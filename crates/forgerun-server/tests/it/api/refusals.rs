@@ -1,4 +1,5 @@
-//! Every way a submission can be refused, in the order of the checks; and that a refusal leaves nothing behind.
+//! Every way a submission can be refused, in the order of the checks; and that a refusal leaves
+//! nothing behind.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! Results over HTTP: whole, in part, again, as a file, too late; in rows and beside them, on every store.
+//! Results over HTTP: whole, in part, again, as a file, too late; in rows and beside them, on every
+//! store.
 
 use std::sync::Arc;
 use std::time::Duration;

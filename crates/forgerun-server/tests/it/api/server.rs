@@ -105,7 +105,8 @@ impl Server {
         let mut environment: Vec<_> = settings.iter().map(variable).collect();
         let is_set = |name: &str| settings.iter().any(|(key, _)| *key == name);
         if is_set("server.public_base_url") && !is_set("auth.registration") {
-            // A server that others reach registers nobody by itself (C-115), and most tests are about something else.
+            // A server that others reach registers nobody by itself (C-115), and most tests are
+            // about something else.
             environment.push(variable(&("auth.registration", "open")));
         }
         let config = Config::load(&Sources { environment, ..Sources::default() }).unwrap();
@@ -197,7 +198,8 @@ impl Server {
         self.app.engine.act(Command::Fail(fail)).await.unwrap().0
     }
 
-    /// How many jobs there are, whoever owns them, and where the journal ends: what a refusal must not change.
+    /// How many jobs there are, whoever owns them, and where the journal ends: what a refusal must
+    /// not change.
     pub(crate) async fn traces(&self) -> (usize, i64) {
         let store = self.app.engine.store();
         let filter = forgerun_store::Filter { limit: 10_000, ..Default::default() };

@@ -1,5 +1,5 @@
-//! Webhooks over HTTP: register, look, change, delete; what was sent, and sending it again. Nobody sends here: a test that
-//! wants a delivery settled plays the courier.
+//! Webhooks over HTTP: register, look, change, delete; what was sent, and sending it again. Nobody
+//! sends here: a test that wants a delivery settled plays the courier.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! `/v1/workflows` and `/admin/v1/workflows`: simulated and real steps, one failure object on every road, cancel and retry.
+//! `/v1/workflows` and `/admin/v1/workflows`: simulated and real steps, one failure object on every
+//! road, cancel and retry.
 
 use forgerun_core::catalog::Kind;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Values of the wrong type at every member of every body: the message says what the member must be, in words of JSON and not of
-//! the program.
+//! Values of the wrong type at every member of every body: the message says what the member must
+//! be, in words of JSON and not of the program.
 
 use serde_json::{Value, json};
 
@@ -36,7 +36,8 @@ fn strange_words(answer: &Value) -> Vec<String> {
             strange.extend(words.find(|word| word.starts_with("__")).map(str::to_owned));
         }
         Value::Array(values) => strange.extend(values.iter().flat_map(strange_words)),
-        // Names of members are the API's, rules have those of JSON Schema, and facts repeat what was sent.
+        // Names of members are the API's, rules have those of JSON Schema, and facts repeat what
+        // was sent.
         Value::Object(members) => {
             let told = members.iter().filter(|(name, _)| !["value", "constraint"].contains(&name.as_str()));
             strange.extend(told.flat_map(|(_, value)| strange_words(value)));

@@ -1,4 +1,5 @@
-//! What the operator asks on the command line: failures, redrives, clients; and a redrive that survives the death of its server.
+//! What the operator asks on the command line: failures, redrives, clients; and a redrive that
+//! survives the death of its server.
 
 use serde_json::Value;
 

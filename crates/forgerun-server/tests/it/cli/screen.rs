@@ -5,7 +5,8 @@ use std::process::{Command, Stdio};
 use super::{ask, command, dev};
 use crate::process::{forgerun, run};
 
-/// Runs a command on a terminal of 80 columns and gives what the screen got. `script` makes the terminal.
+/// Runs a command on a terminal of 80 columns and gives what the screen got. `script` makes the
+/// terminal.
 fn on_a_terminal(server: &crate::process::Server, line: &str) -> String {
     let program = env!("CARGO_BIN_EXE_forgerun");
     let shell = format!("stty cols 80 rows 24; {program} {line}");

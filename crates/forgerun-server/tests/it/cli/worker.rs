@@ -324,7 +324,8 @@ fn a_url_does_the_work_and_is_told_whose_it_is() {
     );
 }
 
-/// Answers the requests that come with these texts, in turn, and tells when each came and what it brought.
+/// Answers the requests that come with these texts, in turn, and tells when each came and what it
+/// brought.
 fn answering(answers: &'static [&'static str]) -> (String, std::sync::mpsc::Receiver<(Time, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/work", listener.local_addr().unwrap());

@@ -29,8 +29,8 @@ fn serve(database_url: &str) -> Server {
     Server::start(&mut command)
 }
 
-/// One browser goes through all pages and does all that can be done there. Its script prints a line for each step; one that begins with
-/// `FAILED` is what is wrong. Pictures are made on the way.
+/// One browser goes through all pages and does all that can be done there. Its script prints a line
+/// for each step; one that begins with `FAILED` is what is wrong. Pictures are made on the way.
 #[test]
 fn every_page_works_in_a_browser() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What callers can make the server hold over gRPC: messages that never end, and answers that are not read.
+//! What callers can make the server hold over gRPC: messages that never end, and answers that are
+//! not read.
 
 use std::time::Duration;
 
@@ -89,7 +90,8 @@ async fn reflection_takes_small_messages_and_few_calls() {
     assert!(open.len() > 20, "{}", open.len());
 }
 
-/// A connection on which nothing of any answer fits, and the job whose view is asked for there: 900 kB.
+/// A connection on which nothing of any answer fits, and the job whose view is asked for there: 900
+/// kB.
 struct ClosedWindow {
     job: String,
     sender: http2::SendRequest<Body>,

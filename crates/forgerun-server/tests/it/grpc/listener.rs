@@ -1,4 +1,5 @@
-//! The listener: TLS, deadlines, tenants, what hides and repeats as over HTTP, and the process that it belongs to.
+//! The listener: TLS, deadlines, tenants, what hides and repeats as over HTTP, and the process that
+//! it belongs to.
 
 use std::io::Read;
 use std::process::Stdio;

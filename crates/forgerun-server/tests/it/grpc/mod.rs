@@ -1,5 +1,5 @@
-//! `ojs.v1.OJSService` over gRPC: with clients of others (`others.rs`) for every call and status, and with a client of ours where the test must
-//! see or move what is inside.
+//! `ojs.v1.OJSService` over gRPC: with clients of others (`others.rs`) for every call and status,
+//! and with a client of ours where the test must see or move what is inside.
 
 mod channel;
 mod entry;

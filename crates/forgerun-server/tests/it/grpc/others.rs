@@ -1,4 +1,5 @@
-//! Clients that are not ours: Python's grpcio for every call and status, JavaScript's grpc-js for one round trip.
+//! Clients that are not ours: Python's grpcio for every call and status, JavaScript's grpc-js for
+//! one round trip.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

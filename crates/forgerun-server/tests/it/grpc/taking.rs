@@ -1,4 +1,5 @@
-//! What a worker is handed, and what goes back: calls that are cut off, and jobs too large for one message. And other answers with a bound.
+//! What a worker is handed, and what goes back: calls that are cut off, and jobs too large for one
+//! message. And other answers with a bound.
 
 use forgerun_wire::grpc::forgerun_v1::GetResultRequest;
 use forgerun_wire::grpc::forgerun_v1::result_service_client::ResultServiceClient;

@@ -131,7 +131,8 @@ pub(super) async fn check_ticks(node: &Server, key: &str) {
     println!("{} ticks made one job each", ticks.len());
 }
 
-/// The database forgets sessions whose node hung up without its knowing. It must be told to; by itself it takes hours.
+/// The database forgets sessions whose node hung up without its knowing. It must be told to; by
+/// itself it takes hours.
 pub(super) async fn check_sessions(cluster: &Cluster, n_usual: i64) {
     let mut waited = Duration::ZERO;
     while cluster.n_sessions().await > n_usual {

@@ -1,7 +1,9 @@
-//! Three nodes on one PostgreSQL and one broker, and all that networks, clocks and machines do to them while clients submit through each: cut off
-//! from the database for longer than a lease, from the broker, from clients, a slow database, lost packets, a clock five minutes ahead, a frozen
-//! process, restarts of all nodes one after the other. Nothing that was acknowledged is lost, nothing ends twice, deliveries and events in the broker arrive
-//! in order and are complete, a tick makes one job, and work goes on.
+//! Three nodes on one PostgreSQL and one broker, and all that networks, clocks and machines do to
+//! them while clients submit through each: cut off from the database for longer than a lease, from
+//! the broker, from clients, a slow database, lost packets, a clock five minutes ahead, a frozen
+//! process, restarts of all nodes one after the other. Nothing that was acknowledged is lost,
+//! nothing ends twice, deliveries and events in the broker arrive in order and are complete, a tick
+//! makes one job, and work goes on.
 //!
 //! Each node has a network of its own from the kernel, where that is allowed (`network`).
 //!
@@ -187,7 +189,8 @@ fn nothing_is_lost_or_done_twice_whatever_the_network_does() {
     runtime.block_on(check_sessions(&cluster, n_sessions));
 }
 
-/// Something happens to a node: to this one, or to the one that sends to the broker, if another has to take over from it.
+/// Something happens to a node: to this one, or to the one that sends to the broker, if another has
+/// to take over from it.
 fn befall(mishap: Mishap, n: usize, nodes: &mut [Node], load: &Load) {
     let n = if mishap.ends_sending() { sender(nodes, None) } else { n };
     println!("{mishap:?}, node {n}");

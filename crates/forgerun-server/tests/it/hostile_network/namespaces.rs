@@ -1,5 +1,6 @@
-//! Network namespaces of the kernel, one per node: each node has an address of its own at the end of a cable to this machine, and what its firewall
-//! drops is really lost. Packets are sent again, connections hang, and nobody is told.
+//! Network namespaces of the kernel, one per node: each node has an address of its own at the end
+//! of a cable to this machine, and what its firewall drops is really lost. Packets are sent again,
+//! connections hang, and nobody is told.
 //!
 //! ```text
 //!   this machine: PostgreSQL, broker, receiver of webhooks, clients
@@ -8,9 +9,11 @@
 //!                └── veth ── 198.18.x.4  node 2
 //! ```
 //!
-//! Nothing of the machine's own firewall or routes is touched. Addresses are of the range for benchmarks of networks (RFC 2544), which nobody else
-//! has; which of them, and the names, follow from the process id, so that two runs do not meet. A helper, a few lines of shell, waits for the end
-//! of a pipe that the test process holds, and then removes everything: also when the test panics or is killed.
+//! Nothing of the machine's own firewall or routes is touched. Addresses are of the range for
+//! benchmarks of networks (RFC 2544), which nobody else has; which of them, and the names, follow
+//! from the process id, so that two runs do not meet. A helper, a few lines of shell, waits for the
+//! end of a pipe that the test process holds, and then removes everything: also when the test
+//! panics or is killed.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};

@@ -1,8 +1,10 @@
-//! What lies around a node, and how it is spoiled: by the kernel (`namespaces`), or by wires in this process (`wire`) where the kernel does not allow
-//! it. The story of a test is the same with both.
+//! What lies around a node, and how it is spoiled: by the kernel (`namespaces`), or by wires in
+//! this process (`wire`) where the kernel does not allow it. The story of a test is the same with
+//! both.
 //!
-//! The kernel does not delay packets here (`netem` is missing in many), so a slow database is a wire with both: for as long as it is
-//! slow the node's connections to it are broken, and new ones lead through the wire.
+//! The kernel does not delay packets here (`netem` is missing in many), so a slow database is a
+//! wire with both: for as long as it is slow the node's connections to it are broken, and new ones
+//! lead through the wire.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};

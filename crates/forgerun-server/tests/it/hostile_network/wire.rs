@@ -1,7 +1,9 @@
-//! A wire between two programs that can be cut, slow, or losing: it carries the bytes of TCP connections from its own address to another.
+//! A wire between two programs that can be cut, slow, or losing: it carries the bytes of TCP
+//! connections from its own address to another.
 //!
-//! What TCP makes of bad networks is what is played here: while a wire is cut nothing arrives, and connections stay; what was under way arrives when it
-//! is whole again. A lost packet is one that comes later, with all behind it, because it is sent a second time.
+//! What TCP makes of bad networks is what is played here: while a wire is cut nothing arrives, and
+//! connections stay; what was under way arrives when it is whole again. A lost packet is one that
+//! comes later, with all behind it, because it is sent a second time.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Large results in an object store: kept there by one node, served by another; and what a worker and a reader see while it is away.
+//! Large results in an object store: kept there by one node, served by another; and what a worker
+//! and a reader see while it is away.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Schemas of job types: registered by address or by version, and what they do to jobs on every road.
+//! Schemas of job types: registered by address or by version, and what they do to jobs on every
+//! road.
 
 use std::time::Duration;
 
@@ -168,7 +169,8 @@ async fn arguments_beyond_what_can_be_judged_are_refused() {
     assert!(body["message"].as_str().unwrap().contains("too many"), "{body}");
 }
 
-/// The pattern makes the engine keep track of thousands of places for every byte: four such jobs took the server a minute.
+/// The pattern makes the engine keep track of thousands of places for every byte: four such jobs
+/// took the server a minute.
 #[tokio::test]
 async fn a_costly_pattern_is_refused_and_a_stored_one_stalls_nobody() {
     let world = World::start().await;

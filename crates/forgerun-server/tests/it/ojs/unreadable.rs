@@ -1,5 +1,5 @@
-//! JSON that the grammar allows and no value can be made of: halves of pairs of surrogates, and numbers beyond doubles. And numbers that
-//! only digits can hold.
+//! JSON that the grammar allows and no value can be made of: halves of pairs of surrogates, and
+//! numbers beyond doubles. And numbers that only digits can hold.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! `forgerun traffic` on servers of its own: every scenario comes out clean, also while the server is killed.
+//! `forgerun traffic` on servers of its own: every scenario comes out clean, also while the server
+//! is killed.
 
 use std::fs;
 use std::thread;

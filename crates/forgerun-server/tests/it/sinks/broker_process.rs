@@ -1,5 +1,6 @@
-//! A broker as a process of its own, in a temporary folder. A helper, one line of shell, waits for the end of a pipe that the test
-//! process holds; however the test process ends, the helper then kills the broker and removes the folder.
+//! A broker as a process of its own, in a temporary folder. A helper, one line of shell, waits for
+//! the end of a pipe that the test process holds; however the test process ends, the helper then
+//! kills the broker and removes the folder.
 
 use std::fs;
 use std::os::unix::process::CommandExt;

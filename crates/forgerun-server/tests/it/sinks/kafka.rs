@@ -1,6 +1,7 @@
 //! Kafka: Apache Kafka itself, one node in KRaft mode, read back by PyPI `confluent-kafka`.
 //!
-//! Its jars come from Maven Central, by `make tools`. Where that cannot be reached there are none, and these tests say so and end.
+//! Its jars come from Maven Central, by `make tools`. Where that cannot be reached there are none,
+//! and these tests say so and end.
 
 use std::fs;
 use std::io::Write as _;
@@ -24,7 +25,8 @@ pub(super) struct KafkaBroker {
     controller: u16,
 }
 
-/// The jars; `None` where Maven Central could not be reached. Says so past the capture of test output: `scripts/count-tests` counts the line.
+/// The jars; `None` where Maven Central could not be reached. Says so past the capture of test
+/// output: `scripts/count-tests` counts the line.
 fn jars() -> Option<PathBuf> {
     let folder = tools().join("kafka/lib");
     if folder.is_dir() {

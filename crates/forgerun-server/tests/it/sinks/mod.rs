@@ -1,7 +1,9 @@
-//! Sinks, with real brokers and the real binary: what arrives, read back by clients that are not ours; and what becomes of it when
-//! a password is wrong, a message is too large, or somebody is killed.
+//! Sinks, with real brokers and the real binary: what arrives, read back by clients that are not
+//! ours; and what becomes of it when a password is wrong, a message is too large, or somebody is
+//! killed.
 //!
-//! The same scenarios run for every broker. `FORGERUN_TEST_SERVER_KILLS` and `FORGERUN_TEST_BROKER_KILLS` raise the number of kills.
+//! The same scenarios run for every broker. `FORGERUN_TEST_SERVER_KILLS` and
+//! `FORGERUN_TEST_BROKER_KILLS` raise the number of kills.
 
 #[cfg(feature = "amqp")]
 mod amqp;
@@ -28,7 +30,8 @@ use crate::crash::{Connection, load, load_and_kill, wait_for_end};
 use crate::process::{Server, forgerun};
 use crate::rabbitmq;
 
-/// How long a condition may take to come true: brokers are large programs, and the machine may be busy.
+/// How long a condition may take to come true: brokers are large programs, and the machine may be
+/// busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -211,7 +214,8 @@ fn check_order(messages: &[Message]) {
     }
 }
 
-/// Failures arrive byte for byte as over HTTP, with everything beside them, in each mode of CloudEvents.
+/// Failures arrive byte for byte as over HTTP, with everything beside them, in each mode of
+/// CloudEvents.
 fn events_arrive_as_over_http(setup: &BrokerSetup<'_>, check: impl Fn(&Message, &str)) {
     for mode in ["off", "binary", "structured"] {
         let events = format!("FORGERUN_{}__EVENTS", setup.section);
@@ -260,7 +264,8 @@ fn events_arrive_as_over_http(setup: &BrokerSetup<'_>, check: impl Fn(&Message, 
             }
         }
         check(told, &failed);
-        // Created, queued, assigned, started, ended; the failure is tried again by policy, so it has more.
+        // Created, queued, assigned, started, ended; the failure is tried again by policy, so it
+        // has more.
         assert_eq!(of(&succeeded).len(), 5, "{:?}", of(&succeeded));
         assert!(of(&failed).len() >= 5);
         let sink = sink(&server);
@@ -279,7 +284,8 @@ fn events_arrive_as_over_http(setup: &BrokerSetup<'_>, check: impl Fn(&Message, 
     }
 }
 
-/// The server is killed under load, again and again: the result of every job that was acknowledged arrives.
+/// The server is killed under load, again and again: the result of every job that was acknowledged
+/// arrives.
 fn nothing_is_lost_when_the_server_is_killed(setup: &BrokerSetup<'_>) {
     let events = format!("FORGERUN_{}__EVENTS", setup.section);
     let world = World::new(setup, &[(&events, "all")]);
@@ -313,7 +319,8 @@ fn nothing_is_lost_when_the_broker_is_killed(setup: &BrokerSetup<'_>, kill_and_r
     println!("{} jobs over {n_kills} kills of the broker: all results arrived", heard.len());
 }
 
-/// Every job has ended, and its end has arrived with the bytes that HTTP gives, its events in order.
+/// Every job has ended, and its end has arrived with the bytes that HTTP gives, its events in
+/// order.
 fn check_all(setup: &BrokerSetup<'_>, server: &Server, heard: &BTreeSet<String>) {
     let mut connection = Connection::open(server.address, "").unwrap();
     for id in heard {

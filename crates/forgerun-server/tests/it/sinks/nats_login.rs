@@ -1,4 +1,5 @@
-//! Every way to log in to NATS, against the real server, which lets in only a client that proves who it is.
+//! Every way to log in to NATS, against the real server, which lets in only a client that proves
+//! who it is.
 
 use std::fs;
 use std::path::Path;
@@ -40,7 +41,8 @@ fn a_token_in_the_url_or_in_its_key_gets_in() {
 
 #[test]
 fn a_credentials_file_gets_in() {
-    // An operator, an account with JetStream and a user of it, as `nsc` would make them: a chain of signed tokens.
+    // An operator, an account with JetStream and a user of it, as `nsc` would make them: a chain of
+    // signed tokens.
     const PROGRAM: &str = r#"
 import base64, json, sys, time
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

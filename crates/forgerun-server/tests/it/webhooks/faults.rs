@@ -82,7 +82,8 @@ async fn a_name_that_changes_between_check_and_dial_is_dialled_as_it_was_checked
     })
     .await;
     let url = format!("http://hooks.example:{}/", receiver.address.port());
-    // The name leads to the receiver when it is looked up first, and to the metadata service ever after.
+    // The name leads to the receiver when it is looked up first, and to the metadata service ever
+    // after.
     let names = Names::new(&[&["127.0.0.1"], &["169.254.169.254"], &["127.0.0.1", "fe80::1"]]);
     let sender = sender(SenderOptions { resolver: names.clone(), ..options() });
     assert_eq!(send(&sender, &url).await, SendVerdict::Delivered(200));

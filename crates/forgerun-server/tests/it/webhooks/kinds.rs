@@ -1,5 +1,6 @@
-//! The five WEBHOOK_ kinds of the catalogue, against receivers that succeed, are silent, are in trouble, are slow, or never
-//! recover: the job succeeds every time, and the delivery goes as the catalogue says.
+//! The five WEBHOOK_ kinds of the catalogue, against receivers that succeed, are silent, are in
+//! trouble, are slow, or never recover: the job succeeds every time, and the delivery goes as the
+//! catalogue says.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -101,7 +102,8 @@ impl Recorder {
     }
 }
 
-/// A server whose jobs take no time and whose deliveries are tried three times. No receiver is too slow for it.
+/// A server whose jobs take no time and whose deliveries are tried three times. No receiver is too
+/// slow for it.
 pub(super) fn server() -> Server {
     server_that_waits(PATIENCE)
 }

@@ -1,4 +1,5 @@
-//! The public keys: the same after a restart and on every node, and old and new side by side while they are changed.
+//! The public keys: the same after a restart and on every node, and old and new side by side while
+//! they are changed.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! Registered webhooks, from the registration to a receiver and back: what arrives is judged by libraries that are not ours.
+//! Registered webhooks, from the registration to a receiver and back: what arrives is judged by
+//! libraries that are not ours.
 
 use std::time::Duration;
 

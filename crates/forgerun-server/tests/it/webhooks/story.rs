@@ -1,4 +1,5 @@
-//! A failing job's object on its way to a receiver: what arrives, how it is verified, and that a crash does not lose it.
+//! A failing job's object on its way to a receiver: what arrives, how it is verified, and that a
+//! crash does not lose it.
 
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ async fn the_object_of_a_failed_job_arrives_byte_for_byte_and_signed() {
         Call::new(server.address, "GET", &path).header("accept", "application/problem+json").send().await;
     assert_eq!(String::from_utf8_lossy(&arrival.bytes), stored.text());
     assert_eq!(arrival.body["jobStatus"], "FAILED");
-    // What the body says of status and waiting is about the job; the delivery was answered with 200 and is over.
+    // What the body says of status and waiting is about the job; the delivery was answered with 200
+    // and is over.
     assert_eq!(arrival.body["status"], 500, "{}", arrival.body);
 
     let document = Call::new(server.address, "GET", "/.well-known/forgerun/webhook-keys").send().await;

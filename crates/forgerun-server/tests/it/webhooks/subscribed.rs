@@ -1,4 +1,5 @@
-//! Subscriptions of Open Job Spec: the same webhooks, told in its words and signed as it says. And what a workflow tells when it fails.
+//! Subscriptions of Open Job Spec: the same webhooks, told in its words and signed as it says. And
+//! what a workflow tells when it fails.
 
 use aws_lc_rs::hmac;
 use serde_json::{Value, json};

@@ -43,7 +43,8 @@ impl Contract {
         &self.document["paths"][path][method]
     }
 
-    /// Everything about an answer that the document does not allow, and trouble of the server's own.
+    /// Everything about an answer that the document does not allow, and trouble of the server's
+    /// own.
     pub(super) fn complaints(&self, asked: Asked<'_>, answer: &Answer) -> Vec<String> {
         let operation = self.operation(asked.method, asked.path);
         if operation.is_null() {

@@ -1,5 +1,5 @@
-//! Makes requests out of the document: good ones, and ones that are bad in one or two ways. The same seed makes the same
-//! requests.
+//! Makes requests out of the document: good ones, and ones that are bad in one or two ways. The
+//! same seed makes the same requests.
 
 use std::fmt::Write;
 
@@ -297,7 +297,8 @@ fn add_headers(dice: &mut Dice, made: &mut Made) {
     draw_headers(dice, made, &bad);
 }
 
-/// Parts and copies, for what can be had in parts. Dice of their own: what others draw stays as it was.
+/// Parts and copies, for what can be had in parts. Dice of their own: what others draw stays as it
+/// was.
 fn add_parts(mut dice: Dice, made: &mut Made) {
     let parts: [(&'static str, &[&str], usize); 3] = [
         ("range", RANGES, 75),

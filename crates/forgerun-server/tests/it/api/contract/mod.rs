@@ -1,5 +1,5 @@
-//! The served OpenAPI document and the server are held against each other: the same routes, and for thousands of requests
-//! made from the document, good and bad, only answers that it allows.
+//! The served OpenAPI document and the server are held against each other: the same routes, and for
+//! thousands of requests made from the document, good and bad, only answers that it allows.
 
 mod checker;
 pub(super) mod making;
@@ -156,7 +156,8 @@ impl World {
         let canceled = self.client.job().await;
         self.client.post(&format!("/v1/jobs/{canceled}/cancel")).await.expect(200);
         self.jobs.push(canceled);
-        // In a queue of their own: among what the run submits there are batches, which end otherwise.
+        // In a queue of their own: among what the run submits there are batches, which end
+        // otherwise.
         for end in 0..3 {
             self.client.job_like(quick("ending")).await;
             let job = self.server.claim_as(WorkerKind::BuiltIn, "ending", true).await;
@@ -229,7 +230,8 @@ impl World {
         }
     }
 
-    /// Values for the parameters of paths. The keys of the one who asks about jobs are not for the run to revoke.
+    /// Values for the parameters of paths. The keys of the one who asks about jobs are not for the
+    /// run to revoke.
     fn pools(&self) -> [(&'static str, Vec<String>); 12] {
         let victim = &self.victim.id;
         [
@@ -281,7 +283,8 @@ impl World {
 
 #[tokio::test]
 async fn no_request_gets_an_answer_that_the_document_does_not_allow() {
-    // With the same routes for other callers: where only the operator registers clients, nobody else may.
+    // With the same routes for other callers: where only the operator registers clients, nobody
+    // else may.
     let mut seen = run(World::new("open").await, Dice::new(0x0f0e_0d0c), 150).await;
     seen.extend(run(World::new("admin").await, Dice::new(0x0b0a_0908), 30).await);
     let server = Server::start().await;
@@ -349,7 +352,8 @@ fn aim(world: &World, dice: &mut Dice, path: &str, made: &mut Made) {
     if (path.ends_with("/items") || path.ends_with("/events")) && dice.chance(40) {
         made.path.truncate(made.path.find('?').unwrap_or(made.path.len()));
     }
-    // Few jobs have a result, and its parts are asked for in many ways. Dice of its own: what others draw stays as it was.
+    // Few jobs have a result, and its parts are asked for in many ways. Dice of its own: what
+    // others draw stays as it was.
     let of_result = path.contains("/result") || path.contains("/reports/{");
     if of_result && dice.clone().chance(50) {
         made.path = path.replace("{job_id}", &world.succeeded).replace("{jobId}", &world.succeeded);
@@ -384,8 +388,9 @@ fn aim(world: &World, dice: &mut Dice, path: &str, made: &mut Made) {
     }
 }
 
-/// A run that never gets past the door proves nothing: every operation must have done what it is for and refused
-/// something, and every documented status must have been met somewhere. Which operation meets a rare status is chance.
+/// A run that never gets past the door proves nothing: every operation must have done what it is
+/// for and refused something, and every documented status must have been met somewhere. Which
+/// operation meets a rare status is chance.
 fn check_reach(contract: &Contract, seen: &Seen) {
     let met: BTreeSet<u16> = seen.iter().map(|(_, status)| *status).collect();
     for (method, path) in contract.operations() {

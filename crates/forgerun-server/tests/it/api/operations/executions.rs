@@ -123,7 +123,8 @@ async fn jobs_of_one_dialect_are_read_in_the_other() {
     server.fail(Kind::HandlerError).await;
     let job = client.get(&format!("/v1/jobs/{of_api}")).await.expect(200);
     assert_eq!((&job["state"], &job["type"]), (&json!("FAILED"), &json!("EXECUTE")));
-    // The stored object is that of the dialect that submitted the job, on whichever road it is read (C-96).
+    // The stored object is that of the dialect that submitted the job, on whichever road it is read
+    // (C-96).
     let accept = "application/problem+json";
     let there = client.call("GET", &format!("/v1/jobs/{of_api}")).header("accept", accept).send().await;
     let here = client.call("GET", &format!("/api/v1/jobs/{of_api}")).header("accept", accept).send().await;

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use crate::api::server::{Client, Server};
 
-/// Polls as the pattern's clients do (C-80): never earlier than `Retry-After`, doubling up to half a minute, five minutes in
-/// all, until the status is one that ends. The waits are counted, not slept.
+/// Polls as the pattern's clients do (C-80): never earlier than `Retry-After`, doubling up to half
+/// a minute, five minutes in all, until the status is one that ends. The waits are counted, not
+/// slept.
 async fn poll_until_ended(
     client: &Client,
     status_url: &str,

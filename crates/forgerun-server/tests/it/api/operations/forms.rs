@@ -13,7 +13,8 @@ const XML: &str = "application/problem+xml";
 const OJS: &str = "application/openjobspec+json";
 const REFUSED: &str = "406";
 
-/// `Accept`, and what an execution that ended badly comes as on `/v1` and `/ojs/v1`, and on `/api/v1`. The empty one is not sent.
+/// `Accept`, and what an execution that ended badly comes as on `/v1` and `/ojs/v1`, and on
+/// `/api/v1`. The empty one is not sent.
 const ACCEPTS: &[(&str, &str, &str)] = &[
     ("", JSON, PROBLEM),
     ("*/*", JSON, PROBLEM),
@@ -131,7 +132,8 @@ async fn who_takes_anything_but_json_gets_the_failure_of_a_job_and_nothing_of_on
     assert_eq!(answer.header("content-type"), Some(OJS), "the first that is named");
 }
 
-/// AJ §11.1, §11.2 and the cancelled form of it: the report of a failed execution, with our ids and times.
+/// AJ §11.1, §11.2 and the cancelled form of it: the report of a failed execution, with our ids and
+/// times.
 #[tokio::test]
 async fn the_reports_of_the_async_draft_come_to_whoever_asks_for_nothing_else() {
     let server = Server::with(&[("server.public_base_url", "https://api.example.com")]).await;

@@ -179,7 +179,8 @@ async fn cancelling_what_has_ended_changes_nothing_and_tells_how_it_stands() {
     }
 }
 
-/// AO §9.3.1: transient failures are retried by the server, and seen from outside as one Running job.
+/// AO §9.3.1: transient failures are retried by the server, and seen from outside as one Running
+/// job.
 #[tokio::test]
 async fn automatic_retries_are_one_running_execution_until_the_last_word() {
     let server =

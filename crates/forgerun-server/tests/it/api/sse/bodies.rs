@@ -1,4 +1,5 @@
-//! Whatever happens to a job: what is told of it is always the same, and a failure is one object on every road.
+//! Whatever happens to a job: what is told of it is always the same, and a failure is one object on
+//! every road.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -172,7 +173,8 @@ impl Story<'_> {
     }
 }
 
-/// What a poll serves of a job that ended badly is what is stored, and its projections say the same.
+/// What a poll serves of a job that ended badly is what is stored, and its projections say the
+/// same.
 async fn check_current(story: &Story<'_>) {
     let job = story.job().await;
     if !matches!(job.state, State::Failed | State::Canceled) {

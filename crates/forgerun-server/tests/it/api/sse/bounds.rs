@@ -31,7 +31,8 @@ async fn nobody_hears_of_jobs_of_others() {
     let their_own = theirs.take(2).await;
     assert!(their_own.iter().all(|message| message.json()["job_id"] == own.as_str()));
     assert!(heard.iter().all(|message| message.json()["job_id"] == id.as_str()));
-    // An event of another client is no place to go on from, and the answer does not tell it from one that never was.
+    // An event of another client is no place to go on from, and the answer does not tell it from
+    // one that never was.
     let foreign = Opening::new(&other, "/v1/events").after(&heard[1].id).open().await.err().unwrap();
     let foreign = foreign.refused(400, "RFA_REQUEST_MALFORMED");
     assert_eq!(foreign["detail"], "`Last-Event-ID` names no event of this client.");

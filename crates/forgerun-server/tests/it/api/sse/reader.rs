@@ -1,5 +1,5 @@
-//! A small reader of server-sent events, to the letter of the HTML standard: lines end at CR, LF or both, data lines are
-//! joined by a line feed, an id stays until the next one.
+//! A small reader of server-sent events, to the letter of the HTML standard: lines end at CR, LF or
+//! both, data lines are joined by a line feed, an id stays until the next one.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -80,7 +80,8 @@ async fn nothing_is_missed_or_repeated_while_much_is_happening() {
     assert_eq!(heard_of_one.iter().collect::<Vec<_>>(), of_job, "both streams tell the same of the job");
 }
 
-/// The history is read while the job changes state, so that past and present overlap at every possible place.
+/// The history is read while the job changes state, so that past and present overlap at every
+/// possible place.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_past_of_a_job_meets_its_present_without_a_seam() {
     let settings = [("limits.rate_per_minute", "1000000"), ("retry.base_ms", "0"), ("retry.max_ms", "0")];

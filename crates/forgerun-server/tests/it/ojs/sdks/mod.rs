@@ -1,7 +1,9 @@
-//! The published SDKs, request by request: what each of them sends, and what it must find in the answer.
+//! The published SDKs, request by request: what each of them sends, and what it must find in the
+//! answer.
 //!
-//! The SDKs are in no registry that a test could install them from. So their requests are sent as they write them, and
-//! answers are read as strictly as they read them (`reading.rs`): a member of another type, or one that is missing, fails here as it would there.
+//! The SDKs are in no registry that a test could install them from. So their requests are sent as
+//! they write them, and answers are read as strictly as they read them (`reading.rs`): a member of
+//! another type, or one that is missing, fails here as it would there.
 
 mod dead_letters;
 mod durable;
