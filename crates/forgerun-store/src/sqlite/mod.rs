@@ -67,9 +67,6 @@ pub use floor::SqliteFloor;
 /// Something for each of some jobs. Ids are looked up several times per job, and the hash of the standard library is slow.
 type JobMap<V> = HashMap<JobId, V, foldhash::fast::RandomState>;
 
-/// Something for each of some jobs. Ids are looked up several times per job, and the hash of the standard library is slow.
-type JobMap<V> = HashMap<JobId, V, foldhash::fast::RandomState>;
-
 /// Wake-ups kept for a listener that is late; one that is later still is told that it missed some.
 const WAKEUPS_MAX: usize = 1024;
 
