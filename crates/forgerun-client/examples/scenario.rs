@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use forgerun_client::forge::Submit;
 use forgerun_client::worker::{Context, Failure, Output, Taken, WorkerBuilder};
-use forgerun_client::{Client, Error, Worker};
+use forgerun_client::{Client, Clock as _, Error, SystemClock, Worker};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
+
+/// Lines that wait to be read or written.
+const LINES_MAX: usize = 1000;
 
 /// What a verb is given; absent members are empty.
 #[derive(Debug, Default, Deserialize)]
@@ -110,7 +113,7 @@ async fn main() -> Result<(), Error> {
         builder = builder.key(key);
     }
     let client = builder.build()?;
-    let (answers, mut written) = mpsc::unbounded_channel::<Value>();
+    let (answers, mut written) = mpsc::channel::<Value>(LINES_MAX);
     let writing = tokio::spawn(async move {
         while let Some(answer) = written.recv().await {
             let mut out = std::io::stdout().lock();
@@ -119,27 +122,28 @@ async fn main() -> Result<(), Error> {
     });
     let mut worker: Option<Running> = None;
     let mut under_way = JoinSet::new();
-    let (reader, mut lines) = mpsc::unbounded_channel();
-    std::thread::spawn(move || stdin().lines().map_while(Result::ok).try_for_each(|line| reader.send(line)));
+    let (reader, mut lines) = mpsc::channel(LINES_MAX);
+    let read = move || stdin().lines().map_while(Result::ok).try_for_each(|line| reader.blocking_send(line));
+    std::thread::spawn(read);
     while let Some(line) = lines.recv().await {
         let verb: Verb = serde_json::from_str(&line).expect("a line is a verb");
         let id = verb.id;
         match verb.r#do.as_str() {
             "worker" => {
                 worker = Some(start(&client, &verb)?);
-                let _ = answers.send(json!({"id": id, "ok": {}}));
+                let _ = answers.send(json!({"id": id, "ok": {}})).await;
             }
             "stop_worker" => {
                 let stopped = match worker.take() {
                     Some(running) => running.stop().await,
                     None => Ok(()),
                 };
-                let _ = answers.send(answer(id, stopped.map(|()| json!({}))));
+                let _ = answers.send(answer(id, stopped.map(|()| json!({})))).await;
             }
             _ => {
                 let (client, answers) = (client.clone(), answers.clone());
                 under_way.spawn(async move {
-                    let _ = answers.send(answer(id, call(&client, verb).await));
+                    let _ = answers.send(answer(id, call(&client, verb).await)).await;
                 });
             }
         }
@@ -326,7 +330,7 @@ async fn sleep(job: Taken, context: Context) -> Result<Output, Failure> {
     let input: Value = job.argument()?;
     let span = Duration::from_millis(input["ms"].as_u64().unwrap_or(0));
     tokio::select! {
-        () = tokio::time::sleep(span) => {
+        () = SystemClock.sleep(span) => {
             log(&job, "end");
             Output::json(&"slept")
         }
