@@ -153,6 +153,13 @@ mod tests {
                 assert!(!text.contains("{{") && !text.is_empty(), "{language:?} {path}");
             }
             assert!(fs::read_to_string(project.join("README.md")).unwrap().starts_with("# billing\n"));
+            let dockerfile = fs::read_to_string(project.join("Dockerfile")).unwrap();
+            let copies = dockerfile.lines().filter_map(|line| line.strip_prefix("COPY "));
+            for copy in copies.filter(|copy| !copy.starts_with("--from")) {
+                let (sources, _) = copy.rsplit_once(' ').unwrap();
+                let missing = sources.split(' ').find(|source| !project.join(source).exists());
+                assert_eq!(missing, None, "{language:?}: COPY {copy}");
+            }
         }
     }
 

@@ -6,12 +6,15 @@ use std::io::{Write, stdin};
 use std::time::Duration;
 
 use forgerun_client::forge::Submit;
-use forgerun_client::worker::{ClaimedJob, Context, Failure, Output, WorkerBuilder};
-use forgerun_client::{Client, Error, Worker};
+use forgerun_client::worker::{Context, Failure, Output, Taken, WorkerBuilder};
+use forgerun_client::{Client, Clock as _, Error, SystemClock, Worker};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinHandle, JoinSet};
+
+/// Lines that wait to be read or written.
+const LINES_MAX: usize = 1000;
 
 /// What a verb is given; absent members are empty.
 #[derive(Debug, Default, Deserialize)]
@@ -110,7 +113,7 @@ async fn main() -> Result<(), Error> {
         builder = builder.key(key);
     }
     let client = builder.build()?;
-    let (answers, mut written) = mpsc::unbounded_channel::<Value>();
+    let (answers, mut written) = mpsc::channel::<Value>(LINES_MAX);
     let writing = tokio::spawn(async move {
         while let Some(answer) = written.recv().await {
             let mut out = std::io::stdout().lock();
@@ -119,27 +122,28 @@ async fn main() -> Result<(), Error> {
     });
     let mut worker: Option<Running> = None;
     let mut under_way = JoinSet::new();
-    let (reader, mut lines) = mpsc::unbounded_channel();
-    std::thread::spawn(move || stdin().lines().map_while(Result::ok).try_for_each(|line| reader.send(line)));
+    let (reader, mut lines) = mpsc::channel(LINES_MAX);
+    let read = move || stdin().lines().map_while(Result::ok).try_for_each(|line| reader.blocking_send(line));
+    std::thread::spawn(read);
     while let Some(line) = lines.recv().await {
         let verb: Verb = serde_json::from_str(&line).expect("a line is a verb");
         let id = verb.id;
         match verb.r#do.as_str() {
             "worker" => {
                 worker = Some(start(&client, &verb)?);
-                let _ = answers.send(json!({"id": id, "ok": {}}));
+                let _ = answers.send(json!({"id": id, "ok": {}})).await;
             }
             "stop_worker" => {
                 let stopped = match worker.take() {
                     Some(running) => running.stop().await,
                     None => Ok(()),
                 };
-                let _ = answers.send(answer(id, stopped.map(|()| json!({}))));
+                let _ = answers.send(answer(id, stopped.map(|()| json!({})))).await;
             }
             _ => {
                 let (client, answers) = (client.clone(), answers.clone());
                 under_way.spawn(async move {
-                    let _ = answers.send(answer(id, call(&client, verb).await));
+                    let _ = answers.send(answer(id, call(&client, verb).await)).await;
                 });
             }
         }
@@ -251,18 +255,18 @@ fn start(client: &Client, verb: &Verb) -> Result<Running, Error> {
 
 fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
     builder
-        .handler("echo", |job: ClaimedJob, _| logged(job, async |job| Ok(job.argument::<Value>()?)))
-        .handler("add", |job: ClaimedJob, _| {
+        .handler("echo", |job: Taken, _| logged(job, async |job| Ok(job.argument::<Value>()?)))
+        .handler("add", |job: Taken, _| {
             logged(job, async |job| Ok(json!(job.argument::<Vec<i64>>()?.iter().sum::<i64>())))
         })
-        .handler("fail", |job: ClaimedJob, _| {
+        .handler("fail", |job: Taken, _| {
             logged(job, async |job| {
                 let input: Value = job.argument()?;
                 let failure = Failure::new(input["message"].as_str().unwrap_or("failed"));
                 Err(if input["retryable"] == false { failure.never_again() } else { failure })
             })
         })
-        .handler("flaky", |job: ClaimedJob, _| {
+        .handler("flaky", |job: Taken, _| {
             logged(job, async |job| {
                 let input: Value = job.argument()?;
                 match u64::from(job.attempt) {
@@ -273,7 +277,7 @@ fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
                 }
             })
         })
-        .handler("progress", |job: ClaimedJob, context: Context| {
+        .handler("progress", |job: Taken, context: Context| {
             logged(job, async move |_| {
                 for percent in [10, 50, 90] {
                     context.progress(percent, None).await?;
@@ -282,13 +286,13 @@ fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
             })
         })
         .handler("sleep", sleep)
-        .handler("parents", |job: ClaimedJob, _| {
+        .handler("parents", |job: Taken, _| {
             logged(job, async |job| {
                 let parents: BTreeMap<_, _> = job.parents().into_iter().collect();
                 Ok(serde_json::to_value(parents)?)
             })
         })
-        .handler("steps", |job: ClaimedJob, context: Context| {
+        .handler("steps", |job: Taken, context: Context| {
             logged(job, async move |job| {
                 let first = context.step("a", async || {
                     log(job, "step-a");
@@ -305,7 +309,7 @@ fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
                 Ok(json!([first, second.await?]))
             })
         })
-        .handler("crash", |job: ClaimedJob, _| {
+        .handler("crash", |job: Taken, _| {
             logged(job, async |job| {
                 if job.attempt == 1 {
                     std::process::exit(9);
@@ -313,20 +317,20 @@ fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
                 Ok(json!("survived"))
             })
         })
-        .handler("later", |job: ClaimedJob, _| {
+        .handler("later", |job: Taken, _| {
             logged(job, async |job| match job.attempt {
-                1 => Err(Failure::new("later").retry().retry_after(Duration::from_millis(200))),
+                1 => Err(Failure::new("later").please_again().retry_after(Duration::from_millis(200))),
                 _ => Ok(json!("done")),
             })
         })
 }
 
-async fn sleep(job: ClaimedJob, context: Context) -> Result<Output, Failure> {
+async fn sleep(job: Taken, context: Context) -> Result<Output, Failure> {
     log(&job, "begin");
     let input: Value = job.argument()?;
     let span = Duration::from_millis(input["ms"].as_u64().unwrap_or(0));
     tokio::select! {
-        () = tokio::time::sleep(span) => {
+        () = SystemClock.sleep(span) => {
             log(&job, "end");
             Output::json(&"slept")
         }
@@ -339,8 +343,8 @@ async fn sleep(job: ClaimedJob, context: Context) -> Result<Output, Failure> {
 
 /// Does the work between the two lines of the log.
 async fn logged(
-    job: ClaimedJob,
-    work: impl AsyncFnOnce(&ClaimedJob) -> Result<Value, Failure>,
+    job: Taken,
+    work: impl AsyncFnOnce(&Taken) -> Result<Value, Failure>,
 ) -> Result<Output, Failure> {
     log(&job, "begin");
     let result = work(&job).await;
@@ -349,7 +353,7 @@ async fn logged(
 }
 
 /// Appends a line to the log. One write, so that lines of several processes do not mix.
-fn log(job: &ClaimedJob, phase: &str) {
+fn log(job: &Taken, phase: &str) {
     let Ok(path) = std::env::var("FORGERUN_SCENARIO_LOG") else { return };
     let line = format!("{} {} {} {phase}\n", job.job_type, job.id, job.attempt);
     let file = OpenOptions::new().create(true).append(true).open(path);
