@@ -6,7 +6,7 @@ use std::io::{Write, stdin};
 use std::time::Duration;
 
 use forgerun_client::forge::Submit;
-use forgerun_client::worker::{Context, Failure, Output, Taken, WorkerBuilder};
+use forgerun_client::worker::{ClaimedJob, Context, Failure, Output, WorkerBuilder};
 use forgerun_client::{Client, Clock as _, Error, SystemClock, Worker};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -255,18 +255,18 @@ fn start(client: &Client, verb: &Verb) -> Result<Running, Error> {
 
 fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
     builder
-        .handler("echo", |job: Taken, _| logged(job, async |job| Ok(job.argument::<Value>()?)))
-        .handler("add", |job: Taken, _| {
+        .handler("echo", |job: ClaimedJob, _| logged(job, async |job| Ok(job.argument::<Value>()?)))
+        .handler("add", |job: ClaimedJob, _| {
             logged(job, async |job| Ok(json!(job.argument::<Vec<i64>>()?.iter().sum::<i64>())))
         })
-        .handler("fail", |job: Taken, _| {
+        .handler("fail", |job: ClaimedJob, _| {
             logged(job, async |job| {
                 let input: Value = job.argument()?;
                 let failure = Failure::new(input["message"].as_str().unwrap_or("failed"));
                 Err(if input["retryable"] == false { failure.never_again() } else { failure })
             })
         })
-        .handler("flaky", |job: Taken, _| {
+        .handler("flaky", |job: ClaimedJob, _| {
             logged(job, async |job| {
                 let input: Value = job.argument()?;
                 match u64::from(job.attempt) {
@@ -277,7 +277,7 @@ fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
                 }
             })
         })
-        .handler("progress", |job: Taken, context: Context| {
+        .handler("progress", |job: ClaimedJob, context: Context| {
             logged(job, async move |_| {
                 for percent in [10, 50, 90] {
                     context.progress(percent, None).await?;
@@ -286,13 +286,13 @@ fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
             })
         })
         .handler("sleep", sleep)
-        .handler("parents", |job: Taken, _| {
+        .handler("parents", |job: ClaimedJob, _| {
             logged(job, async |job| {
                 let parents: BTreeMap<_, _> = job.parents().into_iter().collect();
                 Ok(serde_json::to_value(parents)?)
             })
         })
-        .handler("steps", |job: Taken, context: Context| {
+        .handler("steps", |job: ClaimedJob, context: Context| {
             logged(job, async move |job| {
                 let first = context.step("a", async || {
                     log(job, "step-a");
@@ -309,7 +309,7 @@ fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
                 Ok(json!([first, second.await?]))
             })
         })
-        .handler("crash", |job: Taken, _| {
+        .handler("crash", |job: ClaimedJob, _| {
             logged(job, async |job| {
                 if job.attempt == 1 {
                     std::process::exit(9);
@@ -317,15 +317,15 @@ fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
                 Ok(json!("survived"))
             })
         })
-        .handler("later", |job: Taken, _| {
+        .handler("later", |job: ClaimedJob, _| {
             logged(job, async |job| match job.attempt {
-                1 => Err(Failure::new("later").please_again().retry_after(Duration::from_millis(200))),
+                1 => Err(Failure::new("later").retry().retry_after(Duration::from_millis(200))),
                 _ => Ok(json!("done")),
             })
         })
 }
 
-async fn sleep(job: Taken, context: Context) -> Result<Output, Failure> {
+async fn sleep(job: ClaimedJob, context: Context) -> Result<Output, Failure> {
     log(&job, "begin");
     let input: Value = job.argument()?;
     let span = Duration::from_millis(input["ms"].as_u64().unwrap_or(0));
@@ -343,8 +343,8 @@ async fn sleep(job: Taken, context: Context) -> Result<Output, Failure> {
 
 /// Does the work between the two lines of the log.
 async fn logged(
-    job: Taken,
-    work: impl AsyncFnOnce(&Taken) -> Result<Value, Failure>,
+    job: ClaimedJob,
+    work: impl AsyncFnOnce(&ClaimedJob) -> Result<Value, Failure>,
 ) -> Result<Output, Failure> {
     log(&job, "begin");
     let result = work(&job).await;
@@ -353,7 +353,7 @@ async fn logged(
 }
 
 /// Appends a line to the log. One write, so that lines of several processes do not mix.
-fn log(job: &Taken, phase: &str) {
+fn log(job: &ClaimedJob, phase: &str) {
     let Ok(path) = std::env::var("FORGERUN_SCENARIO_LOG") else { return };
     let line = format!("{} {} {} {phase}\n", job.job_type, job.id, job.attempt);
     let file = OpenOptions::new().create(true).append(true).open(path);
