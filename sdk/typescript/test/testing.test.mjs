@@ -1,6 +1,8 @@
 // The tools that users have for their tests.
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
 import { test } from "node:test";
+import { promisify } from "node:util";
 
 import { chain, JobCancelled, JobFailed, ResourceError, step } from "forgerun";
 import { assertSubmitted, DevServer, FakeClient, runInline } from "forgerun/testing";
@@ -72,6 +74,14 @@ test("a server starts on a free port and is gone when it was stopped", async () 
   await server.stop();
   await server.stop();
   await assert.rejects(fetch(server.url));
+});
+
+test("a server ends with the program that started it", async () => {
+  const code = 'import { DevServer } from "forgerun/testing"; console.log((await DevServer.start()).url); process.exit(0);';
+  const cwd = new URL("..", import.meta.url);
+  const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "--eval", code], { cwd });
+  const gone = () => fetch(stdout.trim()).then(() => false, () => true);
+  while (!(await gone())) await new Promise(setImmediate);
 });
 
 test("a server that cannot start says why", async () => {

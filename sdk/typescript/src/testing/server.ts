@@ -33,6 +33,10 @@ export class DevServer {
       env: { ...environment(), ...options.env },
       stdio: ["ignore", "pipe", "pipe"],
     });
+    // A test that forgets to stop it, or throws, leaves nothing behind.
+    const kill = () => void child.kill("SIGKILL");
+    process.on("exit", kill);
+    child.once("exit", () => process.off("exit", kill));
     let complaint = "";
     child.stderr!.on("data", (text: Buffer) => (complaint = (complaint + text.toString()).slice(-4000)));
     const failed = Promise.race([
