@@ -88,7 +88,8 @@ fn within_job(mut refused: RefusedRequest) -> Box<RefusedRequest> {
     if refused.violations.is_empty() {
         return Box::new(refused);
     }
-    body::refused(refused.kind, refused.violations, &[])
+    let RefusedRequest { kind, violations, accepted, .. } = refused;
+    Box::new(RefusedRequest { accepted, ..*body::refused(kind, violations, &[]) })
 }
 
 /// A schedule.
