@@ -20,8 +20,9 @@ use super::http::{
 };
 use super::http2::{Arrived, Http2, PreparedCall};
 use super::load::{LoadResult, drive, gathered};
-use super::ojs::{JOB, enqueue as over_http, fill, work_off};
+use super::ojs::{JOB, enqueue as over_http, fetched, fill, say, work_off};
 use super::sse::resident_bytes;
+use super::usage::Usage;
 
 /// Calls that are under way at once, as many as connections over HTTP.
 const N_CALLERS: usize = 64;
@@ -55,10 +56,15 @@ pub(super) async fn run(options: &HttpOptions) -> io::Result<()> {
     println!();
     let n_jobs = options.n_whole_jobs;
     fill(server.address, &key, "fetched", n_jobs).await?;
-    let fetched = work_off(server.address, &key, "fetched", IN_HAND as u64, N_CALLERS).await?;
+    let before = Usage::of(&server);
+    let over_http = work_off(server.address, &key, "fetched", IN_HAND as u64, N_CALLERS).await?;
+    say(&fetched(IN_HAND as u64, N_CALLERS), &over_http, before, &server);
     fill(server.address, &key, "streamed", n_jobs).await?;
     let streamed = stream_off(grpc, &key, "streamed", n_jobs).await?;
-    println!("jobs streamed and acknowledged, of jobs fetched and acknowledged: {:.2}", streamed / fetched);
+    println!(
+        "jobs streamed and acknowledged, of jobs fetched and acknowledged: {:.2}",
+        streamed / over_http.per_second()
+    );
     Ok(())
 }
 

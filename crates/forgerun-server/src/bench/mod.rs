@@ -24,6 +24,7 @@ mod ojs;
 mod result;
 mod sinks;
 mod sse;
+mod usage;
 mod webhooks;
 
 use std::io;

@@ -1,20 +1,30 @@
-//! Workers outside over Open Job Spec: submissions against those of `/api/v1`, jobs exchanged, jobs fetched and acknowledged, and how soon a
-//! waiting worker has a new job.
+//! Workers outside over Open Job Spec: submissions against those of `/api/v1`, whole jobs, a backlog exchanged, fetched and acknowledged, and
+//! how soon a waiting worker has a new job.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use forgerun_engine::{Clock, SystemClock};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::http::{HttpOptions, alternate, begin, first_key, load, row, start_server};
-use super::load::{LoadConnection, Request};
+use super::http::{
+    HttpOptions, ServerProcess, alternate, begin, first_key, load, post_body, row, start_server,
+};
+use super::load::{LoadConnection, Request, drive};
+use super::usage::Usage;
 
 /// Jobs of one submission while a round is prepared.
 const BATCH: u64 = 500;
+
+/// Workers that exchange.
+const EXCHANGERS: usize = 8;
+
+/// How long one of them waits for jobs while others are submitted.
+const WAIT_MS: u64 = 20;
 
 /// How often the latency of a waiting worker is measured.
 const N_WAITS: usize = 200;
@@ -34,20 +44,25 @@ pub(super) async fn run(options: &HttpOptions) -> io::Result<()> {
     println!();
     for round in 0..options.n_rounds {
         let queue = format!("exchange-{round}");
+        whole_jobs(options, &server, &key, &queue).await?;
         fill(server.address, &key, &queue, options.n_whole_jobs).await?;
-        exchange_off(server.address, &key, &queue, 32, 8).await?;
+        let before = Usage::of(&server);
+        let drained = exchange_off(server.address, &key, &queue, Until::Empty).await?;
+        say(&format!("a backlog exchanged 32 at a time by {EXCHANGERS} workers"), &drained, before, &server);
     }
     for (count, n_workers) in [(32, 64), (1, 64)] {
         let queue = format!("fetch-{count}");
         fill(server.address, &key, &queue, options.n_whole_jobs).await?;
-        work_off(server.address, &key, &queue, count, n_workers).await?;
+        let before = Usage::of(&server);
+        let ended = work_off(server.address, &key, &queue, count, n_workers).await?;
+        say(&fetched(count, n_workers), &ended, before, &server);
     }
     waits(server.address, &key).await
 }
 
+/// With the whole job in the answer, as `/v1` and `/api/v1` have it.
 pub(super) fn enqueue(key: &str) -> Request {
-    let request = request("/ojs/v1/jobs", key, JOB);
-    Arc::new(move |_, _| request.clone())
+    post_body("/ojs/v1/jobs", key, JOB)
 }
 
 pub(super) fn request(path: &str, key: &str, body: &str) -> Vec<u8> {
@@ -93,7 +108,7 @@ pub(super) async fn fill(address: SocketAddr, key: &str, queue: &str, n_jobs: u6
     Ok(())
 }
 
-/// Workers that fetch up to `count` jobs and acknowledge each by itself, until there are none: jobs per second.
+/// Workers that fetch up to `count` jobs and acknowledge each by itself, until there are none.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 pub(super) async fn work_off(
     address: SocketAddr,
@@ -101,7 +116,7 @@ pub(super) async fn work_off(
     queue: &str,
     count: u64,
     n_workers: usize,
-) -> io::Result<f64> {
+) -> io::Result<EndedJobs> {
     let began = Instant::now();
     let mut workers = JoinSet::new();
     for n in 0..n_workers {
@@ -122,54 +137,105 @@ pub(super) async fn work_off(
             }
         });
     }
-    let mut n_done = 0;
+    let mut n_jobs = 0;
     while let Some(worker) = workers.join_next().await {
-        n_done += worker.map_err(io::Error::other)??;
+        n_jobs += worker.map_err(io::Error::other)??;
     }
-    let per_second = n_done as f64 / began.elapsed().as_secs_f64();
-    println!(
-        "{n_done} jobs, fetched {count} at a time and acknowledged one by one by {n_workers} workers: {per_second:.0}/s"
-    );
-    Ok(per_second)
+    Ok(EndedJobs { n_jobs, took: began.elapsed() })
 }
 
-/// Workers that report the jobs they have and take as many new ones in one request, until there are none: jobs per second.
+/// What [`work_off`] does, in words.
+pub(super) fn fetched(count: u64, n_workers: usize) -> String {
+    format!("a backlog fetched {count} at a time and acknowledged one by one by {n_workers} workers")
+}
+
+/// How many jobs ended, and in what time.
+pub(super) struct EndedJobs {
+    n_jobs: u64,
+    took: Duration,
+}
+
+impl EndedJobs {
+    pub(super) fn per_second(&self) -> f64 {
+        self.n_jobs as f64 / self.took.as_secs_f64()
+    }
+}
+
+pub(super) fn say(what: &str, ended: &EndedJobs, before: Option<Usage>, server: &ServerProcess) {
+    let usage = Usage::per_job(before, Usage::of(server), ended.n_jobs);
+    println!("{} jobs, {what}: {:.0}/s{usage}", ended.n_jobs, ended.per_second());
+}
+
+/// When workers that exchange have done enough.
+#[derive(Clone, Copy)]
+enum Until {
+    /// There are no more jobs.
+    Empty,
+    /// So many have ended.
+    Ended(u64),
+}
+
+/// Jobs that are submitted singly at 64 connections and done meanwhile by workers that exchange; from the first submission to the last end.
+async fn whole_jobs(options: &HttpOptions, server: &ServerProcess, key: &str, queue: &str) -> io::Result<()> {
+    let job = JOB.replace(r#""queue":"bench""#, &format!(r#""queue":"{queue}""#));
+    let mut load = load(options, server.address, 64, 201, post_body("/ojs/v1/jobs", key, &job));
+    load.span = Duration::from_secs(300);
+    // As many from each connection.
+    load.n_requests_max = options.n_whole_jobs.next_multiple_of(64);
+    let before = Usage::of(server);
+    let until = Until::Ended(load.n_requests_max);
+    let (submitted, ended) = tokio::join!(drive(&load), exchange_off(server.address, key, queue, until));
+    let submitted = submitted?;
+    if submitted.n_good != load.n_requests_max {
+        return Err(io::Error::other(format!("only {} jobs were submitted", submitted.n_good)));
+    }
+    say(&format!("whole jobs, exchanged 32 at a time by {EXCHANGERS} workers"), &ended?, before, server);
+    Ok(())
+}
+
+/// Workers that report the jobs they have and take as many new ones in one request.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-async fn exchange_off(
-    address: SocketAddr,
-    key: &str,
-    queue: &str,
-    count: u64,
-    n_workers: usize,
-) -> io::Result<f64> {
+async fn exchange_off(address: SocketAddr, key: &str, queue: &str, until: Until) -> io::Result<EndedJobs> {
     let began = Instant::now();
+    let (n_ended, last_us) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let mut workers = JoinSet::new();
-    for n in 0..n_workers {
+    for n in 0..EXCHANGERS {
         let mut connection = WorkerConnection::open(address, key).await?;
-        let mut round =
-            json!({"queues": [queue], "count": count, "worker_id": format!("bench-{n}"), "done": []});
+        let wait_ms = match until {
+            Until::Empty => 0,
+            Until::Ended(_) => WAIT_MS,
+        };
+        let mut round = json!({
+            "queues": [queue], "count": 32, "worker_id": format!("bench-{n}"), "wait_ms": wait_ms, "done": [],
+        });
+        let (n_ended, last_us) = (n_ended.clone(), last_us.clone());
         workers.spawn(async move {
-            let mut n_done = 0;
             loop {
                 let answer = connection.post("/ojs/v1/workers/exchange", &round).await?;
                 let results = answer["results"].as_array().into_iter().flatten();
-                n_done += results.filter(|entry| entry["status"] == 200).count() as u64;
+                let n_good = results.filter(|entry| entry["status"] == 200).count() as u64;
+                let n_so_far = n_ended.fetch_add(n_good, Ordering::Relaxed) + n_good;
+                if n_good > 0 {
+                    last_us.fetch_max(began.elapsed().as_micros() as u64, Ordering::Relaxed);
+                }
                 let jobs = answer["jobs"].as_array().map_or(&[][..], Vec::as_slice);
-                if jobs.is_empty() {
-                    return Ok::<u64, io::Error>(n_done);
+                let is_enough = match until {
+                    Until::Empty => jobs.is_empty(),
+                    Until::Ended(n_jobs) => jobs.is_empty() && n_so_far >= n_jobs,
+                };
+                if is_enough {
+                    return Ok::<(), io::Error>(());
                 }
                 let end = |job: &Value| json!({"job_id": job["id"], "lease_token": job["lease_token"]});
                 round["done"] = jobs.iter().map(end).collect();
             }
         });
     }
-    let mut n_done = 0;
     while let Some(worker) = workers.join_next().await {
-        n_done += worker.map_err(io::Error::other)??;
+        worker.map_err(io::Error::other)??;
     }
-    let per_second = n_done as f64 / began.elapsed().as_secs_f64();
-    println!("{n_done} jobs, exchanged {count} at a time by {n_workers} workers: {per_second:.0}/s");
-    Ok(per_second)
+    let took = Duration::from_micros(last_us.load(Ordering::Relaxed));
+    Ok(EndedJobs { n_jobs: n_ended.load(Ordering::Relaxed), took })
 }
 
 /// From the answer to a submission to the answer of a worker that waits for it.
