@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// What the commands in one transaction may weigh together: a thousand of the usual kind. Past that the rate no longer rises (docs/benchmarks.md)
+/// What the commands in one transaction may weigh together: a thousand of the usual kind. Past that the rate no longer rises (bench/notes/laboratory.md)
 /// and the wait does. A command that is heavier by itself has a transaction by itself.
 pub const BATCH_WEIGHT_MAX: usize = 1024;
 

@@ -1,7 +1,7 @@
 //! Jobs that come and go for long: retention keeps what is to be kept, and what has gone leaves no more behind than a vacuum takes away.
 //!
 //! `FORGE_CHURN_SECONDS=600 cargo test -p forgerun-store --all-features --test postgres_churn -- --ignored --nocapture` measures a longer run, with
-//! nothing but autovacuum; its figures are in docs/benchmarks.md.
+//! nothing but autovacuum; its figures are in bench/notes/laboratory.md.
 #![cfg(all(feature = "testing", feature = "postgres"))]
 
 use std::collections::BTreeMap;
