@@ -3,8 +3,8 @@
 use core::time::Duration;
 
 /// Total weight of the commands in one transaction: a thousand ordinary ones. Beyond that the
-/// throughput no longer rises (bench/notes/laboratory.md), but the latency does. A heavier command gets a
-/// transaction of its own.
+/// throughput no longer rises (bench/notes/laboratory.md), but the latency does. A heavier command
+/// gets a transaction of its own.
 pub const BATCH_WEIGHT_MAX: usize = 1024;
 
 /// Bytes that weigh as much as a job: about the size of a small job's rows.

@@ -116,7 +116,7 @@ pub(super) async fn work_off(
     queue: &str,
     count: u64,
     n_workers: usize,
-) -> io::Result<Ended> {
+) -> io::Result<EndedJobs> {
     let began = Instant::now();
     let mut workers = JoinSet::new();
     for n in 0..n_workers {
@@ -141,7 +141,7 @@ pub(super) async fn work_off(
     while let Some(worker) = workers.join_next().await {
         n_jobs += worker.map_err(io::Error::other)??;
     }
-    Ok(Ended { n_jobs, took: began.elapsed() })
+    Ok(EndedJobs { n_jobs, took: began.elapsed() })
 }
 
 /// What [`work_off`] does, in words.
@@ -150,18 +150,18 @@ pub(super) fn fetched(count: u64, n_workers: usize) -> String {
 }
 
 /// How many jobs ended, and in what time.
-pub(super) struct Ended {
+pub(super) struct EndedJobs {
     n_jobs: u64,
     took: Duration,
 }
 
-impl Ended {
+impl EndedJobs {
     pub(super) fn per_second(&self) -> f64 {
         self.n_jobs as f64 / self.took.as_secs_f64()
     }
 }
 
-pub(super) fn say(what: &str, ended: &Ended, before: Option<Usage>, server: &ServerProcess) {
+pub(super) fn say(what: &str, ended: &EndedJobs, before: Option<Usage>, server: &ServerProcess) {
     let usage = Usage::per_job(before, Usage::of(server), ended.n_jobs);
     println!("{} jobs, {what}: {:.0}/s{usage}", ended.n_jobs, ended.per_second());
 }
@@ -195,7 +195,7 @@ async fn whole_jobs(options: &HttpOptions, server: &ServerProcess, key: &str, qu
 
 /// Workers that report the jobs they have and take as many new ones in one request.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-async fn exchange_off(address: SocketAddr, key: &str, queue: &str, until: Until) -> io::Result<Ended> {
+async fn exchange_off(address: SocketAddr, key: &str, queue: &str, until: Until) -> io::Result<EndedJobs> {
     let began = Instant::now();
     let (n_ended, last_us) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let mut workers = JoinSet::new();
@@ -235,7 +235,7 @@ async fn exchange_off(address: SocketAddr, key: &str, queue: &str, until: Until)
         worker.map_err(io::Error::other)??;
     }
     let took = Duration::from_micros(last_us.load(Ordering::Relaxed));
-    Ok(Ended { n_jobs: n_ended.load(Ordering::Relaxed), took })
+    Ok(EndedJobs { n_jobs: n_ended.load(Ordering::Relaxed), took })
 }
 
 /// From the answer to a submission to the answer of a worker that waits for it.

@@ -50,11 +50,11 @@ mod tests {
     #[test]
     fn what_a_process_spent_is_read_whatever_it_is_called() {
         let stat = "7 (a) b) (c) S 1 7 7 0 -1 4194304 100 0 0 0 250 150 0 0 20 0 9 0 100 1 2";
-        let io = "rchar: 1\nwchar: 2\nread_bytes: 3\nwrite_bytes: 8000\ncancelled_write_bytes: 0\n";
+        let io = "rchar: 1\nwchar: 2\nread_bytes: 3\nwrite_bytes: 8000000\ncancelled_write_bytes: 0\n";
         let spent = Usage::parse(stat, io);
         assert_eq!(
             Usage::per_job(Some(Usage::default()), spent, 1000),
-            "; the server took 4000.0 µs of the processors and wrote 0.0 kB per job"
+            "; the server took 4000.0 µs of the processors and wrote 8.0 kB per job"
         );
         assert!(Usage::parse("", io).is_none() && Usage::parse(stat, "").is_none());
         assert_eq!(Usage::per_job(None, spent, 1), "");
