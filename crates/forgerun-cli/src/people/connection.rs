@@ -20,6 +20,9 @@ const RETRY: RetryPolicy = RetryPolicy {
     patience: Duration::from_secs(20),
 };
 
+/// How long a probe waits for an answer. The server itself gives its store two seconds.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
+
 /// A shorter wait is over before its line is read.
 const WORTH_TELLING: Duration = Duration::from_secs(1);
 
@@ -104,6 +107,11 @@ impl Connection {
         self.build(
             given(&self.key, "FORGERUN_API_KEY").or_else(|| given(&self.admin_token, "FORGERUN_ADMIN_TOKEN")),
         )
+    }
+
+    /// A client that asks once and does not wait for long, without a key: probes need none.
+    pub(crate) fn probe(&self) -> Result<Client, Error> {
+        Client::builder(self.url()).retry(RetryPolicy::NEVER).timeout(PROBE_TIMEOUT).build()
     }
 
     /// The address of the server.

@@ -11,6 +11,7 @@ mod failure;
 mod failures;
 mod flags;
 mod follow;
+mod health;
 mod ids;
 mod jobs;
 mod queues;
@@ -63,6 +64,7 @@ async fn dispatch(command: &People) -> Result<Exit, Trouble> {
         People::Redrive(flags) => failures::redrive(flags).await,
         People::Workflows(flags) => workflows::workflows(flags).await,
         People::Keys(command) => admin::keys(command).await,
+        People::Health(flags) => health::health(flags).await,
     };
     match is_for_operator(command) {
         true => done.map_err(Trouble::of_operator),
@@ -93,7 +95,8 @@ fn is_for_operator(command: &People) -> bool {
         | People::Retry(_)
         | People::Report(_)
         | People::Result(_)
-        | People::Workflows(_) => false,
+        | People::Workflows(_)
+        | People::Health(_) => false,
     }
 }
 
