@@ -5,7 +5,8 @@
 //! - `sources`: SQL in one crate, short files, a header on each, nothing left undone.
 //! - `names`: one type name means one thing, within reach.
 //! - `deploy`: dashboard and alerts ask for metrics that exist, and the operator's page explains them.
-//! - `scripts`: what a fresh machine runs is patient with other package managers.
+//! - `image`: what builds or runs the container image elsewhere agrees with it.
+//! - `scripts`: what a fresh machine runs is patient with other package managers; a release has one version.
 //! - `docs`: the README names its two commands, the guide what the drafts want documented, and links lead somewhere.
 //!
 //! Each check is a function from text to complaints. Each module first shows on small bad
@@ -13,6 +14,7 @@
 
 mod deploy;
 mod docs;
+mod image;
 mod layers;
 mod ledger;
 mod names;
