@@ -9,7 +9,7 @@ TEST_LOG := $(TARGET_DIR)/test.log
 SEEDS ?= 1000
 ROUNDS ?= 40
 
-.PHONY: help test quick tools check fmt lint unit bench bench-peers sim torture upgrade-test run deny clean
+.PHONY: help test quick tools check fmt lint unit bench bench-peers sim torture upgrade-test dist test-dist run deny clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -63,6 +63,15 @@ torture: ## three real nodes in a bad network for ROUNDS rounds (default 40)
 
 upgrade-test: ## this version beside the last release on one database; builds the release first
 	@scripts/upgrade-test
+
+dist: ## build all packages of a release into target/dist
+	@scripts/dist/compile
+	@rm -rf $(TARGET_DIR)/dist
+	@scripts/dist/pack --binary $(TARGET_DIR)/portable/forgerun --out $(TARGET_DIR)/dist
+
+# Not part of `make test`: a release build takes five minutes.
+test-dist: ## install each package of target/dist in a clean place, and use it
+	@scripts/dist/test
 
 run: ## start the server for a first look
 	cargo run --release -- dev

@@ -150,6 +150,41 @@ impl Client {
         self.shared.connector.for_http2()
     }
 
+    /// Whether the server's process answers. Says nothing of its database.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] if it does not; [`Error::Protocol`] if what answers is no ForgeRun.
+    pub async fn health(&self) -> Result<(), Error> {
+        self.probe("health", "ok").await
+    }
+
+    /// Whether the server can do its work now: its database answers, its workers are there, and it is not stopping.
+    ///
+    /// # Errors
+    /// [`Error::Backend`] if it cannot; further those of [`Client::health`].
+    pub async fn ready(&self) -> Result<(), Error> {
+        self.probe("ready", "ready").await
+    }
+
+    /// Asks once. A server that is not ready answers 503 with `{"status", "reason", "code"}`.
+    async fn probe(&self, route: &str, expected: &str) -> Result<(), Error> {
+        let call = self.get(route)?;
+        let answer =
+            self.shared.transport.send(self.request(&call, Body::whole(Bytes::new()))?, call.class).await?;
+        let (status, headers, body) = answer.bytes(ERROR_BYTES_MAX).await?;
+        let said = serde_json::from_slice::<Value>(&body).unwrap_or_default();
+        if status.as_u16() < 400 {
+            let is_expected = said["status"] == expected;
+            let wrong = || Error::Protocol(format!("/{route} did not answer {expected:?}"));
+            return is_expected.then_some(()).ok_or_else(wrong);
+        }
+        let mut error = ApiError::of_answer(status, &headers, &body, self.clock().now());
+        if let Some(reason) = said["reason"].as_str() {
+            error.message = format!("not ready: {reason}");
+        }
+        Err(error.into_error())
+    }
+
     /// What the client is known by.
     #[cfg(feature = "grpc")]
     pub(crate) fn bearer(&self) -> Option<HeaderValue> {

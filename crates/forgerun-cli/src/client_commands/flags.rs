@@ -48,6 +48,17 @@ pub enum ClientCommand {
     /// Create, renew and revoke API keys
     #[command(subcommand)]
     Keys(Keys),
+    /// Probe a server: exit code 0 if it answers, 6 if it cannot be reached, 1 otherwise
+    Health(HealthFlags),
+}
+
+#[derive(Debug, Args)]
+pub struct HealthFlags {
+    /// Ask whether it can do its work now, not only whether its process answers
+    #[arg(long)]
+    pub(crate) ready: bool,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
 }
 
 #[derive(Debug, Args)]

@@ -11,6 +11,7 @@ mod failure;
 mod failures;
 mod flags;
 mod follow;
+mod health;
 mod ids;
 mod jobs;
 mod queues;
@@ -62,6 +63,7 @@ async fn dispatch(command: &ClientCommand) -> Result<Exit, CommandError> {
         ClientCommand::Redrive(flags) => failures::redrive(flags).await,
         ClientCommand::Workflows(flags) => workflows::workflows(flags).await,
         ClientCommand::Keys(command) => admin::keys(command).await,
+        ClientCommand::Health(flags) => health::health(flags).await,
     };
     match is_for_operator(command) {
         true => done.map_err(CommandError::of_operator),
@@ -92,7 +94,8 @@ fn is_for_operator(command: &ClientCommand) -> bool {
         | ClientCommand::Retry(_)
         | ClientCommand::Report(_)
         | ClientCommand::Result(_)
-        | ClientCommand::Workflows(_) => false,
+        | ClientCommand::Workflows(_)
+        | ClientCommand::Health(_) => false,
     }
 }
 

@@ -6,7 +6,9 @@
 //! - `names`: one type name means one thing, within reach.
 //! - `deploy`: dashboard and alerts ask for metrics that exist, and the operator's page explains
 //!   them.
-//! - `scripts`: what a fresh machine runs is patient with other package managers.
+//! - `image`: what builds or runs the container image elsewhere agrees with it.
+//! - `scripts`: what a fresh machine runs is patient with other package managers; a release has one
+//!   version.
 //! - `words`: comments and messages in plain English, comments within 100 columns.
 //! - `docs`: the README names its two commands, the guide what the drafts want documented, and
 //!   links lead somewhere.
@@ -16,6 +18,7 @@
 
 mod deploy;
 mod docs;
+mod image;
 mod layers;
 mod ledger;
 mod names;

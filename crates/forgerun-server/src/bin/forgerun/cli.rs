@@ -1,6 +1,7 @@
 //! The grammar of the command line, and the configuration key of each flag.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::{Args, Parser, Subcommand};
 use forgerun_cli::client_commands::ClientCommand;
@@ -20,10 +21,26 @@ Exit codes: 0 done, 1 failure, 2 usage or configuration, 3 the job failed, 4 tim
 Every key of the configuration can be set in the environment as FORGERUN_SECTION__KEY and in a TOML file;
 `forgerun config --defaults` explains them all.";
 
+/// The version, the commit that release builds are told by `FORGERUN_COMMIT`, and the features.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let features = [
+        ("amqp", cfg!(feature = "amqp")),
+        ("grpc", cfg!(feature = "grpc")),
+        ("kafka", cfg!(feature = "kafka")),
+        ("nats", cfg!(feature = "nats")),
+        ("s3", cfg!(feature = "s3")),
+    ];
+    let features: Vec<&str> =
+        features.into_iter().filter(|(_, is_in)| *is_in).map(|(name, _)| name).collect();
+    let features = if features.is_empty() { "none".to_owned() } else { features.join(" ") };
+    let commit = option_env!("FORGERUN_COMMIT").unwrap_or("not recorded");
+    format!("{} (commit: {commit}; features: {features})", env!("CARGO_PKG_VERSION"))
+});
+
 /// A job server: accepts jobs over HTTP, runs them in the background, survives crashes, and reports
 /// how they ended.
 #[derive(Debug, Parser)]
-#[command(name = "forgerun", version, after_help = AFTER_HELP)]
+#[command(name = "forgerun", version = VERSION.as_str(), after_help = AFTER_HELP)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

@@ -11,7 +11,7 @@ use super::{ask, command, dev};
 use crate::process::{forgerun, run};
 
 /// Every command that talks to a server.
-const COMMANDS: [&[&str]; 13] = [
+const COMMANDS: [&[&str]; 15] = [
     &["submit", "--operation", "a/b"],
     &["submit", "--kind", "SUCCESS_FAST", "--wait"],
     &["submit", "--type", "t", "--queue", "q"],
@@ -25,6 +25,8 @@ const COMMANDS: [&[&str]; 13] = [
     &["report", "7"],
     &["clients", "create"],
     &["keys", "issue", "7"],
+    &["health"],
+    &["health", "--ready"],
 ];
 
 #[test]
@@ -39,7 +41,7 @@ fn a_server_that_is_not_there_ends_every_command_with_6() {
 }
 
 /// Answers every request with these bytes and breaks the connection.
-fn breaking(answer: &'static [u8]) -> SocketAddr {
+pub(super) fn breaking(answer: &'static [u8]) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {

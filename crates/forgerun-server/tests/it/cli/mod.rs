@@ -1,6 +1,7 @@
 //! The commands for people, as the binary runs them: what they print where, and their exit codes.
 
 mod faults;
+mod health;
 mod ids;
 mod jobs;
 mod json_errors;
