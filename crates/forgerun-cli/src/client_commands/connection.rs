@@ -27,7 +27,7 @@ const RETRY: RetryPolicy = RetryPolicy {
 const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// A shorter wait is over before its line is read.
->>>>>>> dist:crates/forgerun-cli/src/people/connection.rs
+>>>>>>> dist:crates/forgerun-cli/src/client_commands/connection.rs
 const WORTH_TELLING: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, Args)]
@@ -120,7 +120,7 @@ impl Connection {
     }
 
     /// The address of the server.
->>>>>>> dist:crates/forgerun-cli/src/people/connection.rs
+>>>>>>> dist:crates/forgerun-cli/src/client_commands/connection.rs
     pub(crate) fn url(&self) -> String {
         given(&self.url, "FORGERUN_URL").unwrap_or_else(|| URL_DEFAULT.to_owned())
     }
