@@ -20,14 +20,10 @@ const RETRY: RetryPolicy = RetryPolicy {
     patience: Duration::from_secs(20),
 };
 
-<<<<<<< HEAD:crates/forgerun-cli/src/client_commands/connection.rs
-/// Shorter waits are not reported.
-=======
-/// How long a probe waits for an answer. The server itself gives its store two seconds.
+/// A probe waits this long for an answer. The server itself gives its store two seconds.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A shorter wait is over before its line is read.
->>>>>>> dist:crates/forgerun-cli/src/client_commands/connection.rs
+/// Shorter waits are not reported.
 const WORTH_TELLING: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, Args)]
@@ -112,15 +108,11 @@ impl Connection {
         )
     }
 
-<<<<<<< HEAD:crates/forgerun-cli/src/client_commands/connection.rs
-=======
     /// A client that asks once and does not wait for long, without a key: probes need none.
     pub(crate) fn probe(&self) -> Result<Client, Error> {
         Client::builder(self.url()).retry(RetryPolicy::NEVER).timeout(PROBE_TIMEOUT).build()
     }
 
-    /// The address of the server.
->>>>>>> dist:crates/forgerun-cli/src/client_commands/connection.rs
     pub(crate) fn url(&self) -> String {
         given(&self.url, "FORGERUN_URL").unwrap_or_else(|| URL_DEFAULT.to_owned())
     }
