@@ -6,7 +6,8 @@
 //! - `names`: one type name means one thing, within reach.
 //! - `deploy`: dashboard and alerts ask for metrics that exist, and the operator's page explains them.
 //! - `image`: what builds or runs the container image elsewhere agrees with it.
-//! - `scripts`: what a fresh machine runs is patient with other package managers; a release has one version.
+//! - `scripts`: what a fresh machine runs is patient with other package managers.
+//! - `release`: a release has one version.
 //! - `docs`: the README names its two commands, the guide what the drafts want documented, and links lead somewhere.
 //!
 //! Each check is a function from text to complaints. Each module first shows on small bad
@@ -18,6 +19,7 @@ mod image;
 mod layers;
 mod ledger;
 mod names;
+mod release;
 mod repo;
 mod scripts;
 mod sources;
