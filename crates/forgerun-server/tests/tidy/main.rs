@@ -7,8 +7,8 @@
 //! - `deploy`: dashboard and alerts ask for metrics that exist, and the operator's page explains
 //!   them.
 //! - `image`: what builds or runs the container image elsewhere agrees with it.
-//! - `scripts`: what a fresh machine runs is patient with other package managers; a release has one
-//!   version.
+//! - `scripts`: what a fresh machine runs is patient with other package managers.
+//! - `release`: a release has one version.
 //! - `words`: comments and messages in plain English, comments within 100 columns.
 //! - `docs`: the README names its two commands, the guide what the drafts want documented, and
 //!   links lead somewhere.
@@ -22,6 +22,7 @@ mod image;
 mod layers;
 mod ledger;
 mod names;
+mod release;
 mod repo;
 mod scripts;
 mod sources;
