@@ -1,5 +1,18 @@
-//! Documents that are the same for all callers while the server runs. Unlike answers about jobs
-//! they are public: caches may store them, and an `ETag` avoids sending them again.
+//! Documents that say the same to everybody for as long as the server runs. Unlike what is said about jobs they are public:
+//! any cache may keep them for a while, and whoever has one already is told so by its `ETag`.
+//!
+//! - `openapi`: the routes as a document: `rows` gathers them, `refusals` says what follows for each, `headers` and `problems` are
+//!   components;
+//! - `asyncapi`: the same for events; `messages`, and `yaml` to write it down.
+
+pub mod asyncapi;
+mod headers;
+mod messages;
+pub mod openapi;
+mod problems;
+mod refusals;
+mod rows;
+mod yaml;
 
 use axum::http::header::{CACHE_CONTROL, CONTENT_LANGUAGE, CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};

@@ -14,13 +14,14 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::state::State as JobState;
 use forgerun_engine::WorkerHandle;
 use forgerun_problem::schema;
-use forgerun_wire::{asyncapi, openapi};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::{App, NotReady};
-use crate::config::AuthMode;
 use crate::dialects::admin::queues;
-use crate::documents::Document;
+use crate::documents::{Document, asyncapi, openapi};
+use crate::edge::routing::operation::{IF_NONE_MATCH, Operation, Reply};
 use crate::edge::{accept, respond};
 use crate::limits::{DEAD_LETTERS_COUNTED_MAX, SET_ASIDE_COUNTED_MAX, TROUBLE_AFTER_S, WEBHOOK_KEYS_FRESH};
 use crate::metrics::Format;
@@ -33,30 +34,128 @@ const SCHEMA: &str = "/schemas/async-job-problem-details.json";
 const WEBHOOK_KEYS: &str = "/.well-known/forgerun/webhook-keys";
 
 pub fn router(app: &Arc<App>) -> Router {
-    let pages = table().into_iter().fold(Router::new(), |pages, (path, page)| pages.route(path, page));
+    let pages = table().into_iter().fold(Router::new(), |pages, (path, page, _)| pages.route(path, page));
     pages.with_state(app.clone()).merge(problems::router(&app.base))
 }
 
 /// The paths of all pages; those of problem types have a parameter.
 pub fn paths() -> Vec<&'static str> {
-    table().into_iter().map(|(path, _)| path).chain(problems::PATHS).collect()
+    operations().into_iter().map(|(path, _)| path).collect()
 }
 
-fn table() -> [(&'static str, MethodRouter<Arc<App>>); 8] {
+/// The same with what the OpenAPI document says of them.
+pub fn operations() -> Vec<(&'static str, Operation)> {
+    table().into_iter().map(|(path, _, operation)| (path, operation)).chain(problems::ROUTES).collect()
+}
+
+/// The caller has the page or document already.
+pub const SAME: Reply = Reply::empty(304, "The caller has it already, as `If-None-Match` says.", &["ETag"]);
+
+type Page = (&'static str, MethodRouter<Arc<App>>, Operation);
+
+fn table() -> [Page; 8] {
     [
-        ("/", get(first_page)),
-        ("/health", get(health)),
-        ("/ready", get(ready)),
-        ("/metrics", get(metrics)),
-        (WEBHOOK_KEYS, get(webhook_keys)),
-        ("/openapi.json", document(openapi::MEDIA_TYPE, openapi_text)),
-        ("/asyncapi.yaml", document(asyncapi::MEDIA_TYPE, |app| asyncapi::text(&app.base))),
-        (SCHEMA, document(schema::MEDIA_TYPE_SCHEMA, |app| problem_schema(app).to_string())),
+        ("/", get(first_page), FIRST_PAGE),
+        ("/health", get(health), HEALTH),
+        ("/ready", get(ready), READY),
+        ("/metrics", get(metrics), METRICS),
+        (WEBHOOK_KEYS, get(webhook_keys), KEYS),
+        ("/openapi.json", document(openapi::MEDIA_TYPE, openapi_text), OPENAPI),
+        ("/asyncapi.yaml", document(asyncapi::MEDIA_TYPE, |app| asyncapi::text(&app.base)), ASYNCAPI),
+        (SCHEMA, document(schema::MEDIA_TYPE_SCHEMA, |app| problem_schema(app).to_string()), PROBLEM_SCHEMA),
     ]
 }
 
-/// A document that does not change while the server runs. Generated on first use: generating all of
-/// them takes longer than the rest of the start.
+const FIRST_PAGE: Operation = Operation {
+    headers: &[IF_NONE_MATCH],
+    replies: &[
+        Reply::types(200, "A page for browsers, links for others.", &["application/json", "text/html"])
+            .headers(&["Vary", "ETag"]),
+        SAME,
+    ],
+    ..Operation::new("getFirstPage", "Find out where to go from here.")
+};
+
+const HEALTH: Operation = Operation {
+    replies: &[Reply::json::<Health>(200, "Alive.")],
+    ..Operation::new("getHealth", "Ask whether the process answers.")
+};
+
+const READY: Operation = Operation {
+    replies: &[
+        Reply::json::<Ready>(200, "Ready."),
+        Reply::json::<NotReadyView<'static>>(503, "Not ready.").headers(&["Retry-After"]),
+    ],
+    ..Operation::new("getReady", "Ask whether the server can do its work now.")
+};
+
+const METRICS: Operation = Operation {
+    replies: &[Reply::types(
+        200,
+        "Prometheus text 0.0.4; OpenMetrics if `Accept` prefers it.",
+        &["text/plain", "application/openmetrics-text"],
+    )],
+    ..Operation::new("getMetrics", "Get what the server counts, for Prometheus.")
+};
+
+const KEYS: Operation = Operation {
+    replies: &[
+        Reply::types(200, "A JWK set.", &["application/jwk-set+json"]),
+        Reply::json::<NotReadyView<'static>>(503, "The store does not show them now.")
+            .headers(&["Retry-After"]),
+    ],
+    ..Operation::new(
+        "getWebhookKeys",
+        "Get the public keys that webhook deliveries are signed with (RFC 9421).",
+    )
+};
+
+const OPENAPI: Operation = Operation {
+    headers: &[IF_NONE_MATCH],
+    replies: &[Reply::types(200, "The document.", &[openapi::MEDIA_TYPE]).headers(&["ETag"]), SAME],
+    ..Operation::new("getOpenApi", "Get this document.")
+};
+
+const ASYNCAPI: Operation = Operation {
+    headers: &[IF_NONE_MATCH],
+    replies: &[Reply::types(200, "The document.", &[asyncapi::MEDIA_TYPE]).headers(&["ETag"]), SAME],
+    ..Operation::new("getAsyncApi", "Get the document of events: streams and webhooks.")
+};
+
+const PROBLEM_SCHEMA: Operation = Operation {
+    headers: &[IF_NONE_MATCH],
+    replies: &[Reply::types(200, "The document.", &[schema::MEDIA_TYPE_SCHEMA]).headers(&["ETag"]), SAME],
+    ..Operation::new("getProblemSchema", "Get the JSON Schema of problems with async-job members.")
+};
+
+/// The process answers.
+#[derive(Serialize, JsonSchema)]
+struct Health {
+    /// Always `ok`.
+    status: &'static str,
+}
+
+/// The server can do its work.
+#[derive(Serialize, JsonSchema)]
+struct Ready {
+    /// Always `ready`.
+    status: &'static str,
+}
+
+/// The server cannot do its work now.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "NotReady")]
+struct NotReadyView<'a> {
+    /// Always `not ready`.
+    status: &'static str,
+    /// What it waits for: `stopping`, `store`, `workers` or `damaged`.
+    reason: &'a str,
+    /// ForgeRun's code.
+    code: &'static str,
+}
+
+/// A document that stays the same as long as the server runs. Written when it is first asked for: to write all of them takes
+/// longer than everything else that a server does before it is ready.
 fn document(media_type: &'static str, write: fn(&App) -> String) -> MethodRouter<Arc<App>> {
     let document = Arc::new(OnceLock::new());
     get(async move |State(app): State<Arc<App>>, headers: HeaderMap| {
@@ -65,15 +164,7 @@ fn document(media_type: &'static str, write: fn(&App) -> String) -> MethodRouter
 }
 
 fn openapi_text(app: &App) -> String {
-    let operations = app.config.operations.iter();
-    let declared: Vec<openapi::DeclaredOperation<'_>> = operations
-        .map(|(name, operation)| openapi::DeclaredOperation { name, expected: operation.expected })
-        .collect();
-    let keys = match app.config.auth.mode {
-        AuthMode::Open => openapi::KeyPolicy::Optional,
-        AuthMode::Keys => openapi::KeyPolicy::Needed,
-    };
-    openapi::document_with(&app.base, &declared, keys).to_string()
+    openapi::document(&app.config, &app.base).to_string()
 }
 
 fn problem_schema(app: &App) -> Value {
@@ -119,7 +210,7 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
 }
 
 fn not_ready(kind: Kind, reason: &str) -> Response {
-    let body = json!({"status": "not ready", "reason": reason, "code": kind.entry().rfa});
+    let body = NotReadyView { status: "not ready", reason, code: kind.entry().rfa };
     let mut response = respond::json(StatusCode::SERVICE_UNAVAILABLE, &body);
     response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(TROUBLE_AFTER_S));
     response

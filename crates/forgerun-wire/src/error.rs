@@ -12,6 +12,7 @@ use crate::{status, time};
 
 /// Why a job ended badly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "JobError"))]
 pub struct ErrorView<'a> {
     /// The kind of failure.
     #[serde(rename = "type")]
@@ -61,6 +62,7 @@ impl ErrorView<'static> {
 
 /// Why one attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FailedAttempt"))]
 pub struct FailedAttemptView<'a> {
     /// Which attempt, from 1.
     pub attempt: u32,

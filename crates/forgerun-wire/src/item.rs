@@ -244,6 +244,7 @@ fn stage(error: &ItemError) -> ProcessingStage {
 
 /// The items of a batch, in numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ItemsSummary {
     /// How many there are.
     pub total: u32,
@@ -264,6 +265,7 @@ impl ItemsSummary {
 
 /// A page of the items of a batch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Items"))]
 pub struct ItemsView {
     /// The execution they belong to.
     #[serde(rename = "jobId")]
@@ -283,11 +285,13 @@ pub struct ItemsView {
 
 /// One item.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Item"))]
 pub struct ItemView {
     /// What the request called it, or its place counted from zero.
     #[serde(rename = "itemId")]
     pub item_id: String,
     /// How it ended; ACCEPTED or PROCESSING, like its batch, before.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::ItemStatus"))]
     pub status: String,
     /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none", default)]

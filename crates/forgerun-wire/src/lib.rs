@@ -10,6 +10,8 @@
 //! - [`example`]: jobs that never were, for documents;
 //! - [`body`]: what bodies of requests have in common;
 //! - [`members`]: members of bodies that nobody knows;
+//! - [`request`]: bodies of requests as tables, with their JSON Schemas;
+//! - `schema`: the JSON Schemas of views (feature `schema`);
 //! - [`readable`]: JSON that every reader can read;
 //! - [`hint`]: what was probably meant;
 //! - [`fingerprint`]: what makes two of them the same;
@@ -21,12 +23,9 @@
 //! - [`item`]: the items of a batch;
 //! - [`schedule`]: what the dialects have in common about schedules;
 //! - [`workflow`][]: chains, groups, batches and graphs of jobs;
-//! - [`openapi`]: all of it as a document;
-//! - [`asyncapi`]: the same for events;
 //! - [`time`]: moments as text.
 
 pub mod admin;
-pub mod asyncapi;
 pub mod body;
 pub mod codes;
 pub mod error;
@@ -41,13 +40,15 @@ pub mod item;
 pub mod language;
 pub mod members;
 pub mod ojs;
-pub mod openapi;
 pub mod operations;
 pub mod outcome;
 pub mod problem;
 pub mod readable;
 mod reader;
+pub mod request;
 pub mod schedule;
+#[cfg(feature = "schema")]
+pub mod schema;
 pub mod status;
 pub mod time;
 pub mod words;

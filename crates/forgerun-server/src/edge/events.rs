@@ -20,7 +20,7 @@ use crate::app::App;
 pub(crate) fn query(exchange: &Exchange) -> Result<QueryString, ApiError> {
     match accept::wants_stream(&exchange.headers) {
         true => QueryString::of(&exchange.uri, &[]),
-        false => QueryString::of(&exchange.uri, &["limit", "cursor"]),
+        false => QueryString::of_route(exchange),
     }
 }
 

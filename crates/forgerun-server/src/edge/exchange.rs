@@ -20,6 +20,7 @@ use super::local::{self, RequestOrigin};
 use super::prefer::Prefer;
 use super::rate::RateStatus;
 use super::refusal::ApiError;
+use super::routing::operation::Operation;
 use super::routing::{Api, Parameters};
 use crate::app::App;
 use crate::config::PrivateTargets;
@@ -55,7 +56,9 @@ pub struct Exchange {
     pub route: &'static str,
     /// Its action in one word, for logs and traces; empty if unknown.
     pub action: &'static str,
-    /// Positions of the path parameters.
+    /// What its route says of it; nothing for a page.
+    pub(crate) operation: &'static Operation,
+    /// Where the parameters of its path stand.
     pub(crate) parameters: Parameters,
     /// The job id in the path, if it is valid.
     pub subject: Option<JobId>,
@@ -97,6 +100,7 @@ impl Exchange {
             dialect: Dialect::Forge,
             route: "",
             action: "",
+            operation: &Operation::NONE,
             parameters: Parameters::default(),
             subject: None,
             caller: None,

@@ -8,15 +8,18 @@ use forgerun_core::item::Tally;
 use forgerun_core::job::Job;
 use forgerun_problem::{ItemStatus, JobStatus};
 use forgerun_wire::item::{ItemView, ItemsView};
+use forgerun_wire::request;
 use forgerun_wire::words;
 
 use super::query::QueryString;
 use super::refusal::ApiError;
 use super::respond;
 use crate::app::App;
+use crate::edge::routing::operation::Parameter;
 
-/// The query parameters of a page.
-pub(crate) const PARAMETERS: [&str; 3] = ["limit", "cursor", "status"];
+/// How items ended.
+pub(crate) const STATUS: Parameter = Parameter::new("status", "Only items that ended like this.")
+    .schema(|| request::words(&ItemStatus::ALL.map(ItemStatus::as_str)));
 
 /// A page of the items of one execution, in the order of the request. The cursor is the next
 /// position.

@@ -5,6 +5,7 @@ use axum::http::Uri;
 use forgerun_core::catalog::Kind;
 use forgerun_wire::problem::RefusedRequest;
 
+use super::exchange::Exchange;
 use super::refusal::ApiError;
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
 
@@ -16,7 +17,18 @@ impl QueryString {
         QueryString::read(uri.query().unwrap_or_default(), known)
     }
 
-    /// Parses a text in the form of a query, such as the body of a form.
+    /// Reads the query, of which the parameters of the route are known.
+    pub(crate) fn of_route(exchange: &Exchange) -> Result<QueryString, ApiError> {
+        match exchange.uri.query() {
+            None => Ok(QueryString(Vec::new())),
+            Some(text) => {
+                let known = exchange.operation.query.iter().map(|parameter| parameter.name);
+                QueryString::read(text, &known.collect::<Vec<_>>())
+            }
+        }
+    }
+
+    /// Reads a text in the form of a query, such as the body of a form.
     pub(crate) fn read(text: &str, known: &[&str]) -> Result<QueryString, ApiError> {
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
         let decode = |pair: &str| {

@@ -19,11 +19,15 @@ use axum::http::header::{ACCEPT, VARY};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use forgerun_core::catalog::Kind;
 use forgerun_wire::language::Language;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::documents::Document;
 use crate::edge::language_of;
+use crate::edge::routing::operation::{ACCEPT_LANGUAGE, IF_NONE_MATCH, Operation, Reply};
+use crate::pages;
 use problem_type::ProblemType;
 
 /// All pages of a server.
@@ -38,11 +42,51 @@ pub struct Pages {
 /// Slug and language; the index has no slug.
 type PageKey = (Option<&'static str>, Language);
 
-pub const PATHS: [&str; 2] = ["/problems", "/problems/{slug}"];
+/// Where they are, with what the OpenAPI document says of them.
+pub const ROUTES: [(&str, Operation); 2] = [
+    (
+        "/problems",
+        Operation {
+            headers: &[ACCEPT_LANGUAGE, IF_NONE_MATCH],
+            replies: &[
+                Reply::types_or_json::<ProblemTypes<'static>>(200, "All of them.", FORMS).headers(SHOWN),
+                pages::SAME,
+            ],
+            ..Operation::new("listProblemTypes", "List every problem type.")
+        },
+    ),
+    (
+        "/problems/{slug}",
+        Operation {
+            headers: &[ACCEPT_LANGUAGE, IF_NONE_MATCH],
+            replies: &[
+                Reply::types_or_json::<ProblemType>(200, "The page.", FORMS).headers(SHOWN),
+                pages::SAME,
+            ],
+            refusals: &[Kind::RouteNotFound],
+            ..Operation::new("getProblemType", "Read what a problem type means.")
+        },
+    ),
+];
+
+/// The media types of a page beside JSON.
+const FORMS: &[&str] = &["text/html", "application/xml"];
+
+/// Header fields of a page.
+const SHOWN: &[&str] = &["Vary", "Content-Language", "ETag"];
+
+/// Every problem type.
+#[derive(Serialize, JsonSchema)]
+struct ProblemTypes<'a> {
+    /// The language of titles and sentences.
+    language: &'static str,
+    /// The types.
+    problems: &'a [ProblemType],
+}
 
 pub fn router(base: &str) -> Router {
     let pages = Pages { base: base.to_owned(), made: Arc::default() };
-    let [all, one] = PATHS;
+    let [(all, _), (one, _)] = ROUTES;
     Router::new().route(all, get(index)).route(one, get(page)).with_state(pages)
 }
 
@@ -80,8 +124,9 @@ fn make(base: &str) -> HashMap<PageKey, [Document; 3]> {
             [("text/html; charset=utf-8", html), ("application/json", json), ("application/xml", xml)]
                 .map(|(media_type, text)| Document::new(media_type, text).in_language(language.tag()))
         };
-        let json = json!({"language": language.tag(), "problems": types});
-        let index = forms(html::index(&types, language), json.to_string(), xml::index(&types, language));
+        let all = ProblemTypes { language: language.tag(), problems: &types };
+        let json = serde_json::to_string(&all).expect("texts and numbers");
+        let index = forms(html::index(&types, language), json, xml::index(&types, language));
         pages.insert((None, language), index);
         for about in &types {
             let json = serde_json::to_string(about).expect("texts and numbers");
@@ -127,7 +172,6 @@ fn preferred(accept: &str) -> PageFormat {
 
 #[cfg(test)]
 mod tests {
-    use forgerun_core::catalog::Kind;
     use forgerun_wire::language;
 
     use super::*;

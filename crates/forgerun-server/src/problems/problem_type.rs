@@ -7,52 +7,76 @@ use forgerun_wire::language::{self, Language};
 use forgerun_wire::outcome::Outcomes;
 use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::{example, status};
+use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use super::labels::labels;
 use crate::limits::{POLL_AFTER_S, TROUBLE_AFTER_S};
 
-#[derive(Debug, Serialize)]
+/// A problem type.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ProblemType {
+    /// What `type` says.
     #[serde(rename = "type")]
     pub(super) type_uri: String,
+    /// Its name.
     pub(super) slug: &'static str,
+    /// What `title` says.
     pub(super) title: &'static str,
+    /// The language of titles and sentences.
     pub(super) language: &'static str,
+    /// What it is about: `request` or `job`.
     #[serde(serialize_with = "level")]
+    #[schemars(with = "String")]
     pub(super) level: ErrorLevel,
+    /// The HTTP status codes, by dialect.
     pub(super) status: Statuses,
+    /// Whether to try again.
     pub(super) retryable: bool,
     /// Retry advice as text.
     pub(super) retry: &'static str,
+    /// What `processingStage` says.
     pub(super) stage: Option<&'static str>,
+    /// The ways to meet it.
     pub(super) codes: Vec<ProblemCode>,
+    /// The members that such a problem has beside the standard ones, with their types.
     pub(super) extensions: Extensions,
+    /// Such a problem.
     #[serde(serialize_with = "problem")]
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
     pub(super) example: Problem,
     /// URL of the index.
     pub(super) index: String,
 }
 
-#[derive(Debug, Serialize)]
+/// HTTP statuses by dialect.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Statuses {
+    /// Under `/v1`.
     pub(super) v1: Vec<u16>,
+    /// Under `/api/v1`.
     pub(super) api: Vec<u16>,
+    /// Under `/ojs/v1`.
     pub(super) ojs: Vec<u16>,
 }
 
-/// One of the kinds of a type.
-#[derive(Debug, Serialize)]
+/// One of the kinds behind a type.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ProblemCode {
+    /// ForgeRun's code.
     pub(super) rfa_code: &'static str,
+    /// The code of Open Job Spec.
     pub(super) ojs_code: &'static str,
+    /// What happened.
     pub(super) meaning: &'static str,
+    /// What to do about it.
     pub(super) remedy: &'static str,
+    /// Where the code is explained.
     pub(super) doc_url: String,
 }
 
-/// Further members of such a problem, with their types in JSON and in the `Problem` field.
-#[derive(Debug, Serialize)]
+/// The members that such a problem has beside the standard ones, with their types in JSON and in the `Problem` field.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Extensions {
     pub(super) code: &'static str,
     pub(super) rfa_code: &'static str,

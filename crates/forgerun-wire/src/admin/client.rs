@@ -8,6 +8,7 @@ use crate::time;
 
 /// A client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminClient {
     /// Which client.
     pub client_id: String,
@@ -37,6 +38,7 @@ impl AdminClient {
 
 /// A client in full.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminClientDetail {
     /// As in a list.
     #[serde(flatten)]
@@ -47,6 +49,7 @@ pub struct AdminClientDetail {
 
 /// A key, without its secret.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminKey {
     /// Which key.
     pub key_id: String,

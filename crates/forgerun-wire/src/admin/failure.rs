@@ -10,6 +10,7 @@ use crate::time;
 
 /// Failures with the same reason.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "FailureGroup"))]
 pub struct FailureGroupView {
     /// Which group.
     pub group: String,

@@ -12,6 +12,7 @@ use crate::{outcome, readable, status, time, words};
 
 /// A job in a list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminJob {
     /// Which job.
     pub job_id: String,
@@ -23,6 +24,7 @@ pub struct AdminJob {
     /// Which of the client's tenants.
     pub tenant: Option<String>,
     /// By which API it came: v1, api or ojs.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DialectName"))]
     pub dialect: String,
     /// What its submitter calls it; under `/v1` its form.
     #[serde(rename = "type")]
@@ -37,6 +39,7 @@ pub struct AdminJob {
     /// Where it waits.
     pub queue: String,
     /// Where it stands.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::State"))]
     pub state: String,
     /// The attempt under way or about to begin, from 1.
     pub attempt: u32,
@@ -126,6 +129,7 @@ pub fn has_code(job: &Job, code: &str) -> bool {
 
 /// A job in full.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminJobDetail {
     /// As in a list.
     #[serde(flatten)]
@@ -157,11 +161,13 @@ pub struct AdminJobDetail {
     /// What it left.
     pub result: Option<AdminResult>,
     /// The last word on its newest execution, if that ended badly: the failure object.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::FailedJob>"))]
     pub failure: Option<Value>,
 }
 
 /// What a job left.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminResult {
     /// Its media type.
     pub media_type: String,

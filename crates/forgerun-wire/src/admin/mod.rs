@@ -20,9 +20,7 @@ pub use overview::{NodeView, Overview, OverviewMinute, OverviewProblem, Overview
 pub use page::AdminPage;
 pub use queue::{AdminQueue, QueueFigures, QueueLimits};
 pub use rate::read_rate;
-pub use redrive::{
-    REDRIVE_MEMBERS, RedrivePreview, RedriveRequest, RedriveStarted, RedriveUseless, read_redrive,
-};
+pub use redrive::{REDRIVE, RedrivePreview, RedriveRequest, RedriveStarted, RedriveUseless, read_redrive};
 pub use schedule::AdminSchedule;
 pub use sink::{AdminSink, AdminSinkLag};
 pub use webhook::AdminWebhook;

@@ -11,6 +11,7 @@ use crate::time;
 
 /// The whole server at a glance.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Overview {
     /// How many jobs stand in each state.
     pub jobs: BTreeMap<String, u64>,
@@ -32,8 +33,10 @@ pub struct Overview {
 
 /// Something that an operator should look at.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverviewProblem {
     /// `queue_unattended`, `webhook_failing`, `sink_behind`, `schedule_missed` or `node_versions`.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::ProblemKind"))]
     pub kind: String,
     /// What is wrong, for people.
     pub what: String,
@@ -45,6 +48,7 @@ pub struct OverviewProblem {
 
 /// What happened within one minute, in all queues together.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverviewMinute {
     /// When it began.
     pub at: String,
@@ -78,6 +82,7 @@ impl OverviewMinute {
 
 /// How much happened, per second.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverviewRates {
     /// Within the last minute.
     #[serde(flatten)]
@@ -88,6 +93,7 @@ pub struct OverviewRates {
 
 /// A queue at a glance.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OverviewQueue {
     /// The name.
     pub name: String,
@@ -112,6 +118,7 @@ impl From<AdminQueue> for OverviewQueue {
 
 /// A node that is up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Node"))]
 pub struct NodeView {
     /// What it calls itself: another name with every start.
     pub id: String,

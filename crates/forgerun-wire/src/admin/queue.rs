@@ -8,6 +8,7 @@ use crate::time;
 
 /// All queues of one name.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminQueue {
     /// The name.
     pub name: String,
@@ -84,6 +85,7 @@ impl AdminQueue {
 
 /// What the operator set for each queue of a name; null where nothing is set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueLimits {
     /// New jobs are refused while so many wait.
     pub max_waiting: Option<u64>,
@@ -95,6 +97,7 @@ pub struct QueueLimits {
 
 /// How much happened, per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueFigures {
     /// Jobs that came in.
     pub submitted_per_s: f64,

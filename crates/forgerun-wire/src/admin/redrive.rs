@@ -9,9 +9,25 @@ use serde_json::{Map, Value};
 use super::rate::read_rate;
 use crate::body::{self, violation};
 use crate::problem::{RefusedRequest, Violation};
+use crate::request_body;
 
-/// The members of a request, in the order of the documentation.
-pub const REDRIVE_MEMBERS: &[&str] = &["dry_run", "limit", "rate_per_s", "max_failures"];
+request_body! {
+    /// How to try again.
+    pub REDRIVE = "RedriveRequest" {
+        /// Only report what would be done.
+        "dry_run": or(maybe(truth()), false),
+        /// At most so many jobs.
+        "limit": maybe(at_least(1)),
+        /// So many per second; as fast as possible if absent.
+        "rate_per_s": rate(),
+        /// Stop once so many have failed again; null for never.
+        "max_failures": or(maybe(at_least(1)), FAILURES_MAX),
+    }
+    ; examples {
+        "preview": {"value": {"dry_run": true}},
+        "slowly": {"value": {"limit": 100, "rate_per_s": 0.5, "max_failures": 3}},
+    }
+}
 
 /// How many redriven jobs may fail again before a redrive stops, unless the request says otherwise.
 const FAILURES_MAX: u64 = 10;
@@ -54,13 +70,14 @@ pub fn read_redrive(bytes: &[u8]) -> Result<RedriveRequest, Box<RefusedRequest>>
     };
     let per_1000_s = read_rate(&members, &mut wrong).flatten().map(u64::from);
     if !wrong.is_empty() {
-        return Err(body::refused(Kind::InvalidArgs, wrong, REDRIVE_MEMBERS));
+        return Err(body::refused(Kind::InvalidArgs, wrong, REDRIVE.members));
     }
     Ok(RedriveRequest { dry_run, terms: RedriveTerms { limit, per_1000_s, failures_max } })
 }
 
 /// What a redrive would do.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(extend("required" = ["matched"])))]
 pub struct RedrivePreview {
     /// Always true.
     pub dry_run: bool,
@@ -71,6 +88,8 @@ pub struct RedrivePreview {
     /// The first of them, oldest first.
     pub jobs: Vec<String>,
     /// How long it would take at the rate, in seconds; null without a rate.
+    // Null comes first, so that it stays: this member is left out only where nothing is left to do.
+    #[cfg_attr(feature = "schema", schemars(extend("type" = ["null", "integer"])))]
     pub takes_s: Option<u64>,
 }
 
@@ -85,6 +104,7 @@ impl RedrivePreview {
 
 /// A redrive has begun.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RedriveStarted {
     /// Its own job.
     pub job_id: String,

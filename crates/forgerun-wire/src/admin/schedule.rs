@@ -8,6 +8,7 @@ use crate::forge::ScheduleView;
 
 /// A schedule, and whose it is.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminSchedule {
     /// Whose.
     pub client: String,

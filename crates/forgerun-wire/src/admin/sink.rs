@@ -22,12 +22,14 @@ pub struct AdminSinkLag {
 
 /// A sink: where the events of all jobs go besides.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminSink {
     /// What it is called.
     pub name: String,
     /// What it is: kafka, nats or amqp.
     pub kind: String,
     /// `ok`; `behind` if events wait for more than 30 seconds; `down` if nothing goes out, or no node sends.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::SinkState"))]
     pub state: String,
     /// The row of the journal that it has come to.
     pub position: i64,

@@ -8,6 +8,7 @@ use crate::forge::WebhookView;
 
 /// A webhook, and whose it is. Never its secret.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminWebhook {
     /// Whose.
     pub client: String,

@@ -11,6 +11,7 @@ use crate::time;
 
 /// A worker outside that makes itself known by heartbeats.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminWorker {
     /// What it calls itself. Two clients may both have a worker of this name.
     pub id: String,
@@ -22,8 +23,10 @@ pub struct AdminWorker {
     /// Which of the client's tenants.
     pub tenant: Option<String>,
     /// What it last said it does: running, quiet or terminate.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Directive"))]
     pub state: String,
     /// What it is told to do.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Directive"))]
     pub directive: String,
     /// The machine it runs on.
     pub hostname: Option<String>,

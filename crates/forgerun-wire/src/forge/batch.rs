@@ -10,30 +10,45 @@ use crate::body::{self, violation};
 use crate::item::{ItemMembers, both_wrong, take_items};
 use crate::members::UnknownMembers;
 use crate::problem::RefusedRequest;
+use crate::request_body;
 
-/// The members of a batch: those of a submission, and the items.
-pub const BATCH_MEMBERS: &[&str] = &[
-    "items",
-    "type",
-    "execution_at",
-    "work_kind",
-    "job_type",
-    "queue",
-    "callback",
-    "idempotency_key",
-    "priority",
-    "retry_mode",
-    "max_retries",
-    "timeout",
-    "deadline",
-    "tags",
-    "unique_key",
-    "correlation_id",
-    "payload",
-];
+request_body! {
+    /// A submission of many items; its other members are those of a single job, and hold for all of them. `type` may be left out,
+    /// and `work_kind` and `job_type` are those of items that have none.
+    pub BATCH = "BatchRequest" {
+        /// What to do, item by item.
+        "items": items(reference(ITEM.name)),
+    }
+    beside super::SUBMIT
+    ; required &["items"]
+    ; parts &[&ITEM]
+    ; examples {
+        "mixed": {"value": {"items": [
+            {"itemId": "cert-001", "work_kind": "SUCCESS_FAST"},
+            {"itemId": "cert-002", "work_kind": "FAIL_IMMEDIATE", "payload": {"name": "Ada"}},
+        ]}},
+        "numbered": {"value": {"items": [{}, {}, {}], "work_kind": "SUCCESS_FAST", "retry_mode": "auto"}},
+    }
+}
+
+request_body! {
+    /// One item of a batch. All items are simulated, or none is.
+    pub ITEM = "ItemRequest" {
+        /// Unique within the batch. The position, counted from zero, if absent.
+        "itemId": item_id(),
+        /// EXECUTE, in any case; the batch says when to run.
+        "type": maybe(text()),
+        /// What to simulate; as the batch says if absent.
+        "work_kind": work_kind(),
+        /// The type of real work; as the batch says if absent.
+        "job_type": maybe(text()),
+        /// Any JSON.
+        "payload": json!({}),
+    }
+}
 
 const OF_ITEM: ItemMembers = ItemMembers {
-    known: &["itemId", "type", "work_kind", "job_type", "payload"],
+    known: ITEM.members,
     of_whole: &[
         "execution_at",
         "queue",

@@ -3,10 +3,11 @@
 use forgerun_core::client::ApiKey;
 use serde::{Deserialize, Serialize};
 
-use crate::time;
+use crate::{request_body, time};
 
 /// A client that was registered.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Client"))]
 pub struct ClientView {
     /// Who it is.
     pub client_id: String,
@@ -15,7 +16,16 @@ pub struct ClientView {
     pub name: Option<String>,
 }
 
-/// What may be asked of a new key.
+request_body! {
+    /// What may be asked of a new key.
+    pub KEY = "KeyRequest" {
+        /// Make a new one even if there is a good one.
+        "rotate": or(truth(), false),
+    }
+    ; examples {"rotate": {"value": {"rotate": true}}}
+}
+
+/// The same as a value.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct KeyRequest {
     /// Make a new one even if there is a good one.
@@ -25,6 +35,7 @@ pub struct KeyRequest {
 
 /// A key. The secret is shown once, when the key is made.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Key"))]
 pub struct KeyView {
     /// The secret; null for a key that was there before.
     pub api_key: Option<String>,
@@ -51,7 +62,17 @@ impl KeyView {
     }
 }
 
-/// Which key to revoke.
+request_body! {
+    /// Which key to revoke.
+    pub REVOKE = "RevokeRequest" {
+        /// The key.
+        "key_id": text(),
+    }
+    ; required &["key_id"]
+    ; examples {"revoke": {"value": {"key_id": "01890a5d-b1c2-7d3e-8f40-5a6b7c8d9e0f"}}}
+}
+
+/// The same as a value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RevokeRequest {
     /// The key.
@@ -60,6 +81,7 @@ pub struct RevokeRequest {
 
 /// A key was revoked.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Revoked"))]
 pub struct RevokedView {
     /// Always true.
     pub revoked: bool,

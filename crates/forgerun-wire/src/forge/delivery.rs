@@ -12,39 +12,66 @@ use crate::{time, words};
 
 /// What was to be told to an endpoint, and what became of it.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Delivery"))]
 pub struct DeliveryView {
+    /// The same with every attempt; receivers see it as `webhook-id`.
     pub delivery_id: String,
+    /// The webhook.
     pub webhook_id: Option<String>,
+    /// The job; null for a test.
     pub job_id: Option<String>,
+    /// What happened, or `webhook_test`.
     pub event: &'static str,
+    /// The event.
     pub event_id: Option<String>,
+    /// What every attempt sends.
     pub request: RequestView,
+    /// How far it is.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::DeliveryStatus"))]
     pub status: &'static str,
+    /// Why it waits without a moment of its own, or why it was given up.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::DeliveryReason>"))]
     pub reason: Option<&'static str>,
+    /// Attempts begun since it was made, or asked for again.
     pub attempts: u32,
+    /// When it was written.
     pub created_at: String,
+    /// When it is tried next.
     pub next_attempt_at: Option<String>,
+    /// When it arrived or was given up.
     pub settled_at: Option<String>,
+    /// The newest attempts.
     pub log: Vec<AttemptView>,
 }
 
 /// What an attempt sends: the same with every one. Headers and body only where one delivery is looked at.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DeliveryRequest"))]
 pub struct RequestView {
+    /// Always `POST`.
     pub method: &'static str,
+    /// Where it goes; null if the webhook was deleted.
     pub url: Option<String>,
+    /// The header fields that are the same with every attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub headers: Option<BTreeMap<String, String>>,
+    /// The body, byte for byte: the event, the failure object, or either in its envelope.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
     pub body: Option<Box<RawValue>>,
 }
 
 /// One attempt.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DeliveryAttempt"))]
 pub struct AttemptView {
+    /// When it began.
     pub at: String,
+    /// How long it took.
     pub duration_ms: u64,
+    /// What the receiver answered.
     pub response_status: Option<u16>,
+    /// What went wrong.
     pub error: Option<String>,
 }
 
@@ -137,6 +164,7 @@ impl AttemptView {
 
 /// A page of deliveries, newest first.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Deliveries"))]
 pub struct DeliveriesView {
     /// The deliveries.
     pub deliveries: Vec<DeliveryView>,
@@ -146,6 +174,7 @@ pub struct DeliveriesView {
 
 /// What was given up is on its way again.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Redelivered"))]
 pub struct RedeliveredView {
     /// How many deliveries.
     pub redelivered: usize,

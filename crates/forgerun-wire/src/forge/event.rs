@@ -12,16 +12,20 @@ use crate::{time, words};
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Event"))]
 pub struct EventView {
     /// Which event.
     pub event_id: String,
     /// Of which job.
     pub job_id: String,
     /// What happened.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::EventName"))]
     pub event_name: String,
     /// The state before; null for the birth of the job.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::State>"))]
     pub prev_state: Option<String>,
     /// The state after.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::State"))]
     pub next_state: String,
     /// When, to the microsecond; no two events of a job have the same.
     pub timestamp: String,
@@ -29,6 +33,7 @@ pub struct EventView {
     pub attempt: u32,
     /// Why, in a word; absent where no state changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StateCause"))]
     pub cause: Option<String>,
     /// More about why: `lease_expired`, `runner_lost`, `handed_back`, or what was said when the job was cancelled.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -41,6 +46,7 @@ pub struct EventView {
     pub progress: Option<u8>,
     /// What the built-in worker simulates.
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::WorkKind"))]
     pub scenario: Option<String>,
     /// The server will try again by itself.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
@@ -90,12 +96,15 @@ impl EventView {
 
 /// The event of a webhook: it was disabled. In the order of their names, so that the bytes are canonical.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WebhookEvent"))]
 pub struct NoticeView {
     /// Which event.
     pub event_id: String,
     /// What happened.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NoticeName"))]
     pub event_name: String,
     /// Why.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::NoticeReason"))]
     pub reason: String,
     /// When, to the microsecond.
     pub timestamp: String,
@@ -119,6 +128,7 @@ impl NoticeView {
 /// An event of a job or of a webhook.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "AllEvent", inline))]
 pub enum EntryView {
     /// Of a job.
     Job(EventView),
@@ -128,6 +138,7 @@ pub enum EntryView {
 
 /// A page of events.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "{E}s"))]
 pub struct EventsView<E = EventView> {
     /// Oldest first.
     pub events: Vec<E>,

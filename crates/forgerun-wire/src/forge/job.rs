@@ -9,14 +9,16 @@ use serde::{Deserialize, Serialize};
 use super::event::EventView;
 use crate::error::{ErrorView, FailedAttemptView};
 use crate::item::ItemsSummary;
-use crate::{outcome, time, words};
+use crate::{outcome, request_body, time, words};
 
 /// A job that was accepted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Submitted"))]
 pub struct SubmittedView {
     /// Which job.
     pub job_id: String,
     /// Where it stands.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::State"))]
     pub state: String,
     /// When it was accepted.
     pub created_at: String,
@@ -39,10 +41,12 @@ impl SubmittedView {
 
 /// The answer to a cancel call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Canceled"))]
 pub struct CanceledView {
     /// Which job.
     pub job_id: String,
     /// Where it stands.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::State"))]
     pub state: String,
     /// When it last changed.
     pub updated_at: String,
@@ -61,10 +65,12 @@ impl CanceledView {
 
 /// The answer to a retry call.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Retried"))]
 pub struct RetriedView {
     /// Which job.
     pub job_id: String,
     /// Where it stands.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::State"))]
     pub state: String,
     /// When it last changed.
     pub updated_at: String,
@@ -80,7 +86,16 @@ impl RetriedView {
     }
 }
 
-/// What may be asked of a retry.
+request_body! {
+    /// What may be asked of a retry.
+    pub RETRY = "RetryRequest" {
+        /// Of a dead letter: begin again with all attempts, at once.
+        "revive": or(truth(), false),
+    }
+    ; examples {"dead_letter": {"value": {"revive": true}}}
+}
+
+/// The same as a value.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct RetryRequest {
     /// Of a dead letter: begin again with all attempts, at once.
@@ -90,18 +105,22 @@ pub struct RetryRequest {
 
 /// A job in full.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Job"))]
 pub struct JobView<'a> {
     /// Which job.
     pub job_id: String,
     /// EXECUTE, DEFERRED or EMIT_EVENT.
     #[serde(rename = "type")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Form"))]
     pub form: Cow<'a, str>,
     /// What kind of work it is, for workers outside.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub job_type: Option<Cow<'a, str>>,
     /// Where it stands.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::State"))]
     pub state: Cow<'a, str>,
     /// SUCCESS, FAILED or CANCELED once it has ended.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Outcome>"))]
     pub outcome: Option<Cow<'a, str>>,
     /// When it was accepted.
     pub created_at: String,
@@ -146,12 +165,15 @@ pub struct JobView<'a> {
     pub execution_id: String,
     /// Its status in the words of the async-job members.
     #[serde(rename = "jobStatus")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::JobStatus"))]
     pub job_status: String,
     /// When it was accepted.
     #[serde(rename = "submittedAt")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::UtcTime"))]
     pub submitted_at: String,
     /// When it ended.
     #[serde(rename = "completedAt", skip_serializing_if = "Option::is_none", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::UtcTime"))]
     pub completed_at: Option<String>,
     /// Whether submitting it again is worth it; said of failures.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -164,6 +186,7 @@ pub struct JobView<'a> {
     pub retries_left: Option<u32>,
     /// How far it had come; said of failures.
     #[serde(rename = "processingStage", skip_serializing_if = "Option::is_none", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Stage"))]
     pub processing_stage: Option<Cow<'a, str>>,
     /// The schedule that made it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -175,6 +198,7 @@ pub struct JobView<'a> {
 
 /// The schedule that made a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ScheduledRun"))]
 pub struct ScheduledRunView<'a> {
     /// What it is called.
     pub name: Cow<'a, str>,
@@ -184,8 +208,10 @@ pub struct ScheduledRunView<'a> {
 
 /// What the built-in worker simulates.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Definition"))]
 pub struct DefinitionView<'a> {
     /// The scenario.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::WorkKind"))]
     pub work_kind: Cow<'a, str>,
     /// How long it runs, before `sim.time_scale`.
     pub duration_ms: u32,
@@ -247,6 +273,7 @@ impl<'a> JobView<'a> {
 
 /// A page of jobs, newest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Jobs"))]
 pub struct JobsView<'a> {
     /// The jobs.
     pub jobs: Vec<JobView<'a>>,
@@ -256,10 +283,12 @@ pub struct JobsView<'a> {
 
 /// The report of a job that has ended.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Report"))]
 pub struct ReportView {
     /// Which job.
     pub job_id: String,
     /// How it ended.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Outcome"))]
     pub outcome: String,
     /// All that happened, oldest first.
     pub events: Vec<EventView>,

@@ -10,23 +10,23 @@ mod submit;
 mod webhook;
 
 pub use crate::error::{ErrorView, FailedAttemptView};
-pub use batch::{BATCH_MEMBERS, read_batch};
-pub use client::{ClientView, KeyRequest, KeyView, RevokeRequest, RevokedView};
+pub use batch::{BATCH, ITEM, read_batch};
+pub use client::{ClientView, KEY, KeyRequest, KeyView, REVOKE, RevokeRequest, RevokedView};
 pub use delivery::{
     AttemptView, DeliveriesView, DeliveryView, RedeliveredView, RequestView, parse_delivery_status,
 };
 pub use event::{EntryView, EventView, EventsView, NoticeView};
 pub use job::{
-    CanceledView, DefinitionView, JobView, JobsView, ReportView, RetriedView, RetryRequest, ScheduledRunView,
-    SubmittedView,
+    CanceledView, DefinitionView, JobView, JobsView, RETRY, ReportView, RetriedView, RetryRequest,
+    ScheduledRunView, SubmittedView,
 };
 pub use schedule::{
-    SCHEDULE_MEMBERS, ScheduleRequest, ScheduleView, ScheduledJobView, SchedulesView, SkippedTickView,
-    read_schedule,
+    SCHEDULE, SCHEDULE_CHANGE, ScheduleRequest, ScheduleView, ScheduledJobView, SchedulesView,
+    SkippedTickView, read_schedule,
 };
-pub use submit::{SUBMIT_MEMBERS, SubmitRequest, read_submit, refused};
+pub use submit::{SUBMIT, SubmitRequest, read_submit, refused};
 pub(crate) use webhook::DESCRIPTION_BYTES_MAX as WEBHOOK_DESCRIPTION_BYTES_MAX;
 pub use webhook::{
-    DeletedView, HealthView, WEBHOOK_MEMBERS, WebhookRequest, WebhookView, WebhooksView, event_names,
+    DeletedView, HealthView, WEBHOOK, WEBHOOK_CHANGE, WebhookRequest, WebhookView, WebhooksView, event_names,
     parse_event, read_webhook, read_webhook_change,
 };

@@ -2,31 +2,64 @@
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::job::{JobForm, Name};
+use forgerun_core::limits::{CATCH_UP_MAX, JITTER_MAX, TEXT_BYTES_MAX};
 use forgerun_core::schedule::Schedule;
 use forgerun_core::time::Time;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::submit::{SubmitRequest, read_submit};
 use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
 use crate::ojs::members::{Members, ViolationList};
 use crate::problem::RefusedRequest;
+use crate::request::RequestBody;
+use crate::request_body;
 use crate::schedule::{ScheduleTerms, catch_up_word, overlap_word, read_name, read_terms, skip_word};
 use crate::{time, words};
 
-/// The members of a schedule, in the order of the documentation.
-pub const SCHEDULE_MEMBERS: &[&str] = &[
-    "name",
-    "cron",
-    "timezone",
-    "job",
-    "overlap_policy",
-    "catch_up",
-    "catch_up_max",
-    "jitter_ms",
-    "enabled",
-    "description",
-];
+request_body! {
+    /// A schedule to be.
+    pub SCHEDULE = "ScheduleRequest" {
+        /// What it is called.
+        "name": queue(),
+        /// Five fields, six with the seconds in front, `@daily` and the like, or `@every 1h30m`.
+        "cron": short(512),
+        /// The IANA name of a time zone; UTC if absent.
+        "timezone": maybe(text()),
+        /// What every job is like.
+        "job": reference(super::SUBMIT.name),
+        /// What happens while the job of an earlier tick has not ended; skip if absent.
+        "overlap_policy": maybe(words(&["skip", "allow", "cancel_previous", "enqueue"])),
+        /// What happens about ticks that were missed; one if absent.
+        "catch_up": maybe(words(&["none", "one", "all"])),
+        /// With `all`: how many at most; 100 if absent.
+        "catch_up_max": maybe(integer(1, CATCH_UP_MAX as i64)),
+        /// Each job comes up to this much after its tick.
+        "jitter_ms": maybe(integer(0, JITTER_MAX.as_millis() as i64)),
+        /// Whether it makes jobs; unchanged if absent.
+        "enabled": maybe(truth()),
+        /// For people.
+        "description": maybe(short(TEXT_BYTES_MAX)),
+    }
+    ; required &["name", "cron", "job"]
+    ; parts &[&super::SUBMIT]
+    ; examples {"nightly": {"value": {
+        "name": "nightly-report", "cron": "0 3 * * *", "timezone": "Europe/Berlin",
+        "job": {"type": "EXECUTE", "work_kind": "SUCCESS_NORMAL"},
+    }}}
+}
+
+/// The same where the address has the name.
+pub const SCHEDULE_CHANGE: RequestBody = SCHEDULE.variant(
+    "ScheduleChange",
+    "A schedule to be, whose name stands in the address; a name here must be the same.",
+    &["cron", "job"],
+    || {
+        let job = json!({"type": "EXECUTE", "work_kind": "SUCCESS_NORMAL"});
+        json!({"nightly": {"value": {"cron": "0 3 * * *", "timezone": "Europe/Berlin", "job": job}}})
+    },
+);
 
 /// A schedule that a client wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,6 +127,7 @@ fn within_job(mut refused: RefusedRequest) -> Box<RefusedRequest> {
 
 /// A schedule.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Schedule"))]
 pub struct ScheduleView {
     /// Its name.
     pub name: String,
@@ -104,8 +138,10 @@ pub struct ScheduleView {
     /// What every job is like.
     pub job: ScheduledJobView,
     /// What happens while an earlier job has not ended.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Overlap"))]
     pub overlap_policy: String,
     /// What happens about missed ticks.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::CatchUp"))]
     pub catch_up: String,
     /// How many missed ticks are made up for at most.
     pub catch_up_max: Option<u32>,
@@ -141,9 +177,11 @@ pub struct ScheduleView {
 
 /// The job of a schedule, in few words.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ScheduledJob"))]
 pub struct ScheduledJobView {
     /// EXECUTE or EMIT_EVENT.
     #[serde(rename = "type")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Form"))]
     pub form: String,
     /// What kind of work it is, for workers outside.
     pub job_type: Option<String>,
@@ -160,10 +198,12 @@ pub struct ScheduledJobView {
 
 /// A tick that made no job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "SkippedTick"))]
 pub struct SkippedTickView {
     /// Which.
     pub at: String,
     /// Why.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::SkipReason"))]
     pub reason: String,
 }
 
@@ -210,6 +250,7 @@ impl ScheduleView {
 
 /// A page of schedules.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Schedules"))]
 pub struct SchedulesView {
     /// The schedules, by name.
     pub schedules: Vec<ScheduleView>,

@@ -16,6 +16,7 @@ use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
 use crate::problem::{RefusedRequest, Violation};
 use crate::reader::{BodyReader, LooseMembers};
+use crate::request_body;
 use crate::{time, words};
 
 /// A submission whose shape is right.
@@ -58,35 +59,67 @@ pub struct SubmitRequest {
 /// Reads a body. Shape errors (JSON, missing, wrong type, no time) are malformed; values that break a rule are validation
 /// errors.
 pub fn read_submit(bytes: &[u8], unknown: UnknownMembers) -> Result<SubmitRequest, Box<RefusedRequest>> {
-    let (members, mut reader) = BodyReader::members(bytes, SUBMIT_MEMBERS, unknown, Members::one_by_one)?;
+    let (members, mut reader) = BodyReader::members(bytes, SUBMIT.members, unknown, Members::one_by_one)?;
     let request = read(&mut reader, members);
-    reader.settle(request, SUBMIT_MEMBERS)
+    reader.settle(request, SUBMIT.members)
 }
 
 /// A refusal that names everything that is wrong.
 pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<RefusedRequest> {
-    body::refused(kind, violations, SUBMIT_MEMBERS)
+    body::refused(kind, violations, SUBMIT.members)
 }
 
-/// The members of a submission, in the order of the documentation.
-pub const SUBMIT_MEMBERS: &[&str] = &[
-    "type",
-    "execution_at",
-    "work_kind",
-    "job_type",
-    "queue",
-    "callback",
-    "idempotency_key",
-    "priority",
-    "retry_mode",
-    "max_retries",
-    "timeout",
-    "deadline",
-    "tags",
-    "unique_key",
-    "correlation_id",
-    "payload",
-];
+request_body! {
+    /// A job to be done.
+    pub SUBMIT = "SubmitRequest" {
+        /// What to do: run at once, run later, or only send the notification. May be left out beside `job_type`.
+        "type": form(),
+        /// When to run it. Required for DEFERRED, not allowed for EXECUTE.
+        "execution_at": maybe(time()),
+        /// What to simulate. Without it and `job_type` the server chooses, unless simulation is off.
+        "work_kind": work_kind(),
+        /// The type of real work, for your own workers. Not beside `work_kind`.
+        "job_type": maybe(json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[^\s\p{C}]+$"})),
+        /// The queue to wait in.
+        "queue": or(maybe(queue()), "default"),
+        /// Where to send notifications: http or https.
+        "callback": maybe(url()),
+        /// Makes a repetition harmless, as the header does.
+        "idempotency_key": maybe(short(NAME_BYTES_MAX)),
+        /// Jobs with a higher priority go first.
+        "priority": priority(),
+        /// Whether the server retries by itself.
+        "retry_mode": retry_mode(),
+        /// How often the server retries by itself. Only beside `job_type`; 0 if absent.
+        "max_retries": max_retries(),
+        /// How long one attempt may run, such as `90s` or `1h30m`.
+        "timeout": maybe(text()),
+        /// By when the whole job must have ended: so long after its submission, such as `90s` or `1h30m`, or a time. Then a
+        /// running attempt fails as timed out, and a waiting job is cancelled with reason `deadline`.
+        "deadline": maybe(text()),
+        /// Labels. Lists can be filtered by them with `tag`.
+        "tags": tags(),
+        /// A second job with this key is refused (409) until the first has ended.
+        "unique_key": maybe(name(NAME_BYTES_MAX)),
+        /// The client's own id of the job; sanitised.
+        "correlation_id": maybe(text()),
+        /// Any JSON, up to `limits.max_job_payload_kb`.
+        "payload": json!({}),
+    }
+    ; rules {"if": {"properties": {"type": {"const": "DEFERRED"}}}, "then": {"required": ["execution_at"]}}
+    ; examples {
+        "at_once": {"value": {"type": "EXECUTE", "work_kind": "SUCCESS_FAST"}},
+        "later": {"value": {
+            "type": "DEFERRED", "execution_at": "2999-01-31T12:00:00Z", "queue": "reports", "priority": 5,
+        }},
+        "event": {"value": {
+            "type": "EMIT_EVENT", "callback": "https://client.example/hooks", "payload": {"order": 4711},
+        }},
+        "repeatable": {"value": {
+            "type": "EXECUTE", "idempotency_key": "order-4711", "retry_mode": "auto", "correlation_id": "a-1",
+        }},
+    }
+}
 
 /// The members of the right JSON types; null counts as absent.
 #[derive(Default, Deserialize)]
@@ -315,7 +348,7 @@ mod tests {
 
     #[test]
     fn the_short_way_takes_every_member_and_none_that_is_to_be_refused() {
-        for name in SUBMIT_MEMBERS {
+        for name in SUBMIT.members {
             assert!(serde_json::from_str::<Members>(&format!(r#"{{"{name}":null}}"#)).is_ok(), "{name}");
         }
         let refused = |body: &str, unknown| {

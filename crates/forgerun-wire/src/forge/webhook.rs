@@ -5,11 +5,13 @@ use forgerun_core::history::EventName;
 use forgerun_core::time::Time;
 use forgerun_core::webhook::{Envelope, Events, Webhook};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::body::{self, quoted, violation};
 use crate::hint::nearest;
 use crate::problem::{RefusedRequest, Violation};
+use crate::request::RequestBody;
+use crate::request_body;
 use crate::{time, words};
 
 /// The longest description, in bytes.
@@ -79,8 +81,36 @@ pub struct WebhookRequest {
     pub enabled: Option<bool>,
 }
 
-/// The members of a registration or change, in the order of the documentation.
-pub const WEBHOOK_MEMBERS: &[&str] = &["url", "events", "envelope", "description", "enabled"];
+request_body! {
+    /// An endpoint to be.
+    pub WEBHOOK = "WebhookRequest" {
+        /// Where to send to: http or https.
+        "url": url(),
+        /// The events to send, by name; `*` is everything. `job_failed` includes timeouts and mixed batches.
+        "events": {
+            let names: Vec<&str> = event_names().chain(["*"]).collect();
+            json!({"type": "array", "minItems": 1, "items": {"type": "string", "examples": names}})
+        },
+        /// Whether bodies are CloudEvents, and in which mode; or events of Open Job Spec.
+        "envelope": words(&["none", "cloudevents", "cloudevents-binary", "ojs"]),
+        /// For people.
+        "description": maybe(short(DESCRIPTION_BYTES_MAX)),
+        /// Whether anything is sent.
+        "enabled": truth(),
+    }
+    ; required &["url", "events"]
+    ; examples {"failures": {"value": {
+        "url": "https://client.example/hooks", "events": ["job_succeeded", "job_failed"],
+    }}}
+}
+
+/// What of it changes.
+pub const WEBHOOK_CHANGE: RequestBody = WEBHOOK.variant(
+    "WebhookChange",
+    "What to change of an endpoint; what is absent stays.",
+    &[],
+    || json!({"enable": {"value": {"events": ["*"], "enabled": true, "description": "the warehouse"}}}),
+);
 
 /// Reads the body of a registration; a URL and events are needed.
 pub fn read_webhook(bytes: &[u8]) -> Result<WebhookRequest, Box<RefusedRequest>> {
@@ -107,10 +137,10 @@ fn read(bytes: &[u8], required: &[&str]) -> Result<WebhookRequest, Box<RefusedRe
     };
     let WebhookReader { malformed, invalid, .. } = reader;
     if !malformed.is_empty() {
-        return Err(body::refused(Kind::MalformedRequest, malformed, WEBHOOK_MEMBERS));
+        return Err(body::refused(Kind::MalformedRequest, malformed, WEBHOOK.members));
     }
     if !invalid.is_empty() {
-        return Err(body::refused(Kind::InvalidArgs, invalid, WEBHOOK_MEMBERS));
+        return Err(body::refused(Kind::InvalidArgs, invalid, WEBHOOK.members));
     }
     Ok(request)
 }
@@ -192,31 +222,54 @@ impl WebhookReader<'_> {
 
 /// A webhook. Its secret is shown once, when it is made.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Webhook"))]
 pub struct WebhookView {
+    /// The webhook.
     pub webhook_id: String,
+    /// Where it is.
     pub url: String,
+    /// What it hears of.
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<crate::schema::WebhookEventName>"))]
     pub events: Vec<&'static str>,
+    /// How bodies are wrapped.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Envelope"))]
     pub envelope: &'static str,
+    /// What it is for.
     pub description: Option<String>,
+    /// When it was registered.
     pub created_at: String,
+    /// When its owner last changed it.
     pub updated_at: String,
+    /// Whether anything is sent.
     pub enabled: bool,
+    /// Since when nothing is sent.
     pub disabled_at: Option<String>,
+    /// Its owner said so; it answered 410; or it failed for too long.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::DisabledReason>"))]
     pub disabled_reason: Option<&'static str>,
+    /// How deliveries have gone.
     pub health: HealthView,
+    /// What deliveries are signed with; shown once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret: Option<String>,
+    /// Until when they are signed with the secret before too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous_secret_until: Option<String>,
 }
 
 /// How deliveries to a webhook have gone.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WebhookHealth"))]
 pub struct HealthView {
+    /// Attempts that failed since the last success.
     pub failures_in_a_row: u32,
+    /// Deliveries given up since the last success.
     pub given_up_in_a_row: u32,
+    /// When the first of these failures was.
     pub failing_since: Option<String>,
+    /// When one last arrived, give or take a minute.
     pub last_success_at: Option<String>,
+    /// When one last failed.
     pub last_failure_at: Option<String>,
 }
 
@@ -256,6 +309,7 @@ impl WebhookView {
 
 /// A page of webhooks, oldest first.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Webhooks"))]
 pub struct WebhooksView {
     /// The webhooks.
     pub webhooks: Vec<WebhookView>,
@@ -265,6 +319,7 @@ pub struct WebhooksView {
 
 /// It was deleted: a webhook, a job.
 #[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Deleted"))]
 pub struct DeletedView {
     /// Always true.
     pub deleted: bool,

@@ -2,6 +2,7 @@
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::item::Item;
+use forgerun_core::limits::NAME_BYTES_MAX;
 use serde_json::Value;
 
 use super::submit::{SubmitRequest, read_submit, refused};
@@ -9,26 +10,41 @@ use crate::body::{self, violation};
 use crate::item::{ItemMembers, both_wrong, take_items};
 use crate::members::UnknownMembers;
 use crate::problem::RefusedRequest;
+use crate::request_body;
 
-/// The members of a batch: those of a submission, and the items.
-pub const BATCH_MEMBERS: &[&str] = &[
-    "items",
-    "type",
-    "parameters",
-    "queue",
-    "work_kind",
-    "priority",
-    "callback",
-    "retry_mode",
-    "maxRetries",
-    "timeout",
-    "deadline",
-    "tags",
-    "correlationId",
-];
+request_body! {
+    /// A job of many items; its other members are those of a single job, and hold for all of them. `type` may be left out if every
+    /// item has one.
+    pub BATCH = "BeginBatchRequest" {
+        /// What to do, item by item.
+        "items": items(ITEM.schema()),
+    }
+    beside super::SUBMIT
+    ; required &["items"]
+    ; examples {
+        "real": {"value": {"type": "mail.send", "queue": "mail", "items": [
+            {"itemId": "ada", "parameters": {"to": "ada@client.example"}}, {"itemId": "bob"},
+        ]}},
+        "simulated": {"value": {"type": "test", "work_kind": "SUCCESS_FAST", "items": [{}, {}]}},
+    }
+}
+
+request_body! {
+    /// One item of a batch. All items are simulated, or none is.
+    ITEM = "BeginItemRequest" {
+        /// Unique within the batch. The position, counted from zero, if absent.
+        "itemId": item_id(),
+        /// What kind of job the item is; as the batch says if absent.
+        "type": name(NAME_BYTES_MAX),
+        /// What to simulate; as the batch says if absent.
+        "work_kind": work_kind(),
+        /// What it works on: any JSON.
+        "parameters": json!({}),
+    }
+}
 
 const OF_ITEM: ItemMembers = ItemMembers {
-    known: &["itemId", "type", "work_kind", "parameters"],
+    known: ITEM.members,
     of_whole: &[],
     payload: "parameters",
     job_type: "type",

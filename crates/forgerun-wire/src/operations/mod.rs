@@ -5,12 +5,10 @@ mod report;
 mod status;
 mod submit;
 
-pub use batch::{BATCH_MEMBERS, read_batch};
+pub use batch::{BATCH, read_batch};
 pub use report::report;
 pub use status::{
     AcceptedView, ResultNoteView, RetriedExecution, StatusContext, StatusView, live_status, result_path,
     status_path,
 };
-pub use submit::{
-    CANCEL_MEMBERS, CancelRequest, SUBMIT_MEMBERS, SubmitRequest, read_cancel, read_submit, refused,
-};
+pub use submit::{CANCEL, CancelRequest, SUBMIT, SubmitRequest, read_cancel, read_submit, refused};

@@ -31,14 +31,17 @@ pub fn result_path(job: &Job, execution: ExecutionId) -> String {
 /// A job that was accepted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Accepted"))]
 pub struct AcceptedView {
     /// Which execution.
     pub job_id: String,
     /// Where it stands.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::OperationStatus"))]
     pub status: String,
     /// Where to look at it.
     pub status_url: String,
     /// When it was accepted.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::UtcTime"))]
     pub submitted_at: String,
     /// How long such work usually takes, in seconds.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -101,10 +104,12 @@ pub struct RetriedExecution<'a> {
 /// An execution.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Status"))]
 pub struct StatusView {
     /// Which execution.
     pub job_id: String,
     /// Queued, Running, Completed, Failed, Cancelled or PartiallyCompleted.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::OperationStatus"))]
     pub status: String,
     /// What kind of job it is.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none", default)]
@@ -119,6 +124,7 @@ pub struct StatusView {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub message: Option<String>,
     /// When it was accepted.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::UtcTime"))]
     pub submitted_at: String,
     /// When work on it began.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -133,6 +139,7 @@ pub struct StatusView {
     pub estimated_completion_at: Option<String>,
     /// When it ended, however it did.
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::UtcTime"))]
     pub completed_at: Option<String>,
     /// When it failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -184,6 +191,7 @@ pub struct StatusView {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub retried_as: Option<String>,
     /// Its status in the words of the async-job members.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::JobStatus"))]
     pub job_status: String,
     /// Whether submitting it again is worth it; said of failures.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -196,6 +204,7 @@ pub struct StatusView {
     pub retries_left: Option<u32>,
     /// How far it had come; said of failures.
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Stage"))]
     pub processing_stage: Option<String>,
     /// What the client calls it.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
+use forgerun_core::limits::NAME_BYTES_MAX;
 use forgerun_core::retry::Mode;
 use forgerun_core::work::WorkKind;
 use serde::Deserialize;
@@ -14,6 +15,7 @@ use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
 use crate::problem::{RefusedRequest, Violation};
 use crate::reader::{BodyReader, LooseMembers};
+use crate::request_body;
 
 /// A submission whose shape is right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,25 +46,51 @@ pub struct SubmitRequest {
     pub correlation_id: Option<String>,
 }
 
-/// The members of a submission, in the order of the documentation.
-pub const SUBMIT_MEMBERS: &[&str] = &[
-    "type",
-    "parameters",
-    "queue",
-    "work_kind",
-    "priority",
-    "callback",
-    "retry_mode",
-    "maxRetries",
-    "timeout",
-    "deadline",
-    "tags",
-    "correlationId",
-];
+request_body! {
+    /// A job to be done in the background.
+    pub SUBMIT = "BeginRequest" {
+        /// What kind of job it is.
+        "type": name(NAME_BYTES_MAX),
+        /// What it works on.
+        "parameters": maybe(object()),
+        /// The queue to wait in.
+        "queue": maybe(queue()),
+        /// What to simulate. Without it the work is real and waits for one of your workers.
+        "work_kind": work_kind(),
+        /// Jobs with a higher priority go first.
+        "priority": priority(),
+        /// Where to send notifications: http or https.
+        "callback": maybe(url()),
+        /// Whether the server retries by itself.
+        "retry_mode": retry_mode(),
+        /// Attempts after the first.
+        "maxRetries": max_retries(),
+        /// How long one attempt may run, such as `90s` or `1h30m`.
+        "timeout": maybe(text()),
+        /// By when the whole job must have ended: so long after its submission, such as `90s` or `1h30m`, or a time. Then a
+        /// running attempt fails as timed out, and a waiting job is cancelled with reason `deadline`.
+        "deadline": maybe(text()),
+        /// Labels. Lists can be filtered by them with `tag`.
+        "tags": tags(),
+        /// The client's own id of the job; sanitised.
+        "correlationId": maybe(text()),
+    }
+    ; required &["type"]
+    ; examples {
+        "report": {"value": {
+            "type": "market-analysis", "parameters": {"region": "EU", "year": 2025, "format": "PDF"},
+        }},
+        "simulated": {"value": {"type": "test", "work_kind": "SUCCESS_FAST", "correlationId": "order-4711"}},
+        "real": {"value": {"type": "mail.send", "queue": "mail", "priority": 5, "maxRetries": 5}},
+        "told": {"value": {
+            "type": "a", "callback": "https://client.example/hooks", "retry_mode": "manual", "parameters": {},
+        }},
+    }
+}
 
 /// A refusal that names everything that is wrong.
 pub fn refused(kind: Kind, violations: Vec<Violation>) -> Box<RefusedRequest> {
-    body::refused(kind, violations, SUBMIT_MEMBERS)
+    body::refused(kind, violations, SUBMIT.members)
 }
 
 /// Reads a submission. `type_needed` where nothing else says what kind of job it is.
@@ -71,9 +99,9 @@ pub fn read_submit(
     unknown: UnknownMembers,
     type_needed: bool,
 ) -> Result<SubmitRequest, Box<RefusedRequest>> {
-    let (members, mut reader) = BodyReader::members(bytes, SUBMIT_MEMBERS, unknown, Members::one_by_one)?;
+    let (members, mut reader) = BodyReader::members(bytes, SUBMIT.members, unknown, Members::one_by_one)?;
     let request = read(&mut reader, members, type_needed);
-    reader.settle(Some(request), SUBMIT_MEMBERS)
+    reader.settle(Some(request), SUBMIT.members)
 }
 
 /// The members of the right JSON types; null counts as absent.
@@ -163,8 +191,14 @@ fn parameters(reader: &mut BodyReader, parameters: Box<RawValue>) -> Option<Vec<
     }
 }
 
-/// The members of a cancel.
-pub const CANCEL_MEMBERS: &[&str] = &["reason"];
+request_body! {
+    /// Why it is cancelled.
+    pub CANCEL = "CancelRequest" {
+        /// In a line.
+        "reason": maybe(text()),
+    }
+    ; examples {"why": {"value": {"reason": "ordered twice"}}}
+}
 
 /// What may be said with a cancel.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
@@ -238,7 +272,7 @@ mod tests {
 
     #[test]
     fn the_short_way_takes_every_member_and_none_that_is_to_be_refused() {
-        for name in SUBMIT_MEMBERS {
+        for name in SUBMIT.members {
             assert!(serde_json::from_str::<Members>(&format!(r#"{{"{name}":null}}"#)).is_ok(), "{name}");
         }
         let stranger = br#"{"type":"a","max_retries":1}"#;

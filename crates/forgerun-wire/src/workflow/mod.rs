@@ -10,7 +10,7 @@ mod read;
 mod rows;
 mod view;
 
-pub use read::{StepRequest, WORKFLOW_MEMBERS, WorkflowRequest, read};
+pub use read::{StepRequest, WORKFLOW, WorkflowRequest, read};
 pub use rows::{StepRows, WorkflowRows, step_word};
 pub use view::{
     AdminWorkflow, AdminWorkflowDetail, CompensationView, EdgeView, StepView, WorkflowSummary, WorkflowView,

@@ -13,23 +13,66 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::limits::{ITEM_ID_BYTES_MAX, NAME_BYTES_MAX, WORKFLOW_EDGES_MAX, WORKFLOW_STEPS_MAX};
 use forgerun_core::workflow::{FailurePolicy, StepCondition, WorkflowForm};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::ojs::envelope::{JobEnvelope, Rules, read_members};
 use crate::ojs::members::{Members, ViolationList};
 use crate::problem::RefusedRequest;
+use crate::request_body;
 
-/// What a description may have at its top.
-pub const WORKFLOW_MEMBERS: &[&str] = &[
-    "type",
-    "name",
-    "steps",
-    "jobs",
-    "callbacks",
-    "failure_policy",
-    "options",
-    "idempotency_key",
-    "correlation_id",
-];
+request_body! {
+    /// A workflow: a chain, a group, a batch, or steps that name those they wait for.
+    pub WORKFLOW = "WorkflowRequest" {
+        /// Left out for steps with `depends_on`.
+        "type": words(&["chain", "group", "batch"]),
+        /// The client's own name of it.
+        "name": maybe(short(NAME_BYTES_MAX)),
+        /// Of a chain or a graph: job envelopes as of `/ojs/v1/jobs`, or nested workflows; in a graph with `id`, `depends_on` and
+        /// `when`. `compensate` is the envelope of the job that undoes a step. With `work_kind` a step is simulated.
+        "steps": steps(),
+        /// Of a group or a batch: the same.
+        "jobs": steps(),
+        /// Of a batch: what follows its end.
+        "callbacks": maybe(json!({"type": "object", "properties": {
+            "on_complete": object(), "on_success": object(), "on_failure": object(),
+        }})),
+        /// What the failure of a step means for those that do not wait for it; `continue` by default.
+        "failure_policy": maybe(words(&["continue", "stop", "compensate"])),
+        /// `failure_policy` may stand here, too.
+        "options": maybe(object()),
+        /// Makes a repetition harmless.
+        "idempotency_key": maybe(short(NAME_BYTES_MAX)),
+        /// The client's own id of the request.
+        "correlation_id": maybe(text()),
+    }
+    ; examples {
+        "chain": {"value": {"type": "chain", "name": "order-4711", "steps": [
+            {"type": "order.reserve", "args": [4711], "options": {"queue": "orders"}},
+            {"type": "order.charge", "args": [4711], "options": {"queue": "orders"}},
+        ]}},
+        "batch": {"value": {
+            "type": "batch", "jobs": [{"type": "mail.send"}, {"type": "mail.send"}],
+            "callbacks": {"on_complete": {"type": "mail.report"}},
+        }},
+        "graph": {"value": {"failure_policy": "stop", "steps": [
+            {"id": "reserve", "type": "order.reserve", "args": [4711]},
+            {"id": "charge", "type": "order.charge", "args": [4711], "depends_on": ["reserve"]},
+            {"id": "undo", "type": "order.undo", "depends_on": ["reserve", "charge"], "when": "any_failed"},
+        ]}},
+        "compensation": {"value": {"failure_policy": "compensate", "steps": [
+            {"id": "reserve", "type": "order.reserve", "compensate": {"type": "order.release"}},
+            {"id": "charge", "type": "order.charge", "depends_on": ["reserve"]},
+        ]}},
+        "simulated": {"value": {
+            "type": "group", "jobs": [{"work_kind": "SUCCESS_FAST"}, {"work_kind": "SUCCESS_FAST"}],
+        }},
+    }
+}
+
+/// The schema of a list of steps.
+fn steps() -> Value {
+    json!({"type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": WORKFLOW_STEPS_MAX})
+}
 
 /// Members of a step that say nothing of its job.
 const OF_STEP: [&str; 4] = ["id", "depends_on", "when", "compensate"];

@@ -13,15 +13,18 @@ use crate::{time, words};
 
 /// A workflow in a list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkflowSummary {
     /// Which workflow. Its own job has the same id.
     pub workflow_id: String,
     /// chain, group, batch or graph.
     #[serde(rename = "type")]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::WorkflowForm"))]
     pub form: String,
     /// What the client calls it; may be empty.
     pub name: String,
     /// RUNNING, SUCCEEDED, FAILED or CANCELED.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::State"))]
     pub state: String,
     /// Percent of its steps that are over.
     pub progress: u8,
@@ -69,6 +72,7 @@ impl WorkflowSummary {
 
 /// A page of workflows, newest first.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Workflows"))]
 pub struct WorkflowsView {
     /// The workflows.
     pub workflows: Vec<WorkflowSummary>,
@@ -78,11 +82,13 @@ pub struct WorkflowsView {
 
 /// A workflow in full.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Workflow"))]
 pub struct WorkflowView {
     /// As in a list.
     #[serde(flatten)]
     pub summary: WorkflowSummary,
     /// What the failure of a step means for the others: continue, stop or compensate.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::FailurePolicy"))]
     pub failure_policy: String,
     /// It was cancelled, and ends so once what it did is undone.
     pub canceling: bool,
@@ -90,11 +96,13 @@ pub struct WorkflowView {
     pub steps: Vec<StepView>,
     /// The last word on its newest execution, if that ended badly: the failure object, with a result per step.
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::FailedJob"))]
     pub failure: Option<Value>,
 }
 
 /// A step of a workflow.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WorkflowStep"))]
 pub struct StepView {
     /// What the client calls it, or its place.
     pub id: String,
@@ -105,10 +113,12 @@ pub struct StepView {
     /// Where its job waits.
     pub queue: Option<String>,
     /// WAITING, then a state of its job, or SKIPPED if its turn never comes.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StepState"))]
     pub state: Cow<'static, str>,
     /// The steps it waits for.
     pub depends_on: Vec<String>,
     /// When it has its turn: all_succeeded, all_ended or any_failed.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StepCondition"))]
     pub when: Cow<'static, str>,
     /// Its job, once it was made.
     pub job_id: Option<String>,
@@ -126,10 +136,12 @@ pub struct StepView {
 
 /// What undoes a step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WorkflowCompensation"))]
 pub struct CompensationView {
     /// What kind of job it is.
     pub job_type: Option<String>,
     /// NOT_RUN while nothing is to be undone, WAITING for others, then a state of its job.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::CompensationState"))]
     pub state: Cow<'static, str>,
     /// Its job, once it was made.
     pub job_id: Option<String>,
@@ -229,6 +241,7 @@ pub(crate) const fn form_word(form: WorkflowForm) -> &'static str {
 
 /// A workflow of any client, in a list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminWorkflow {
     /// Whose.
     pub client: String,
@@ -256,6 +269,7 @@ impl AdminWorkflow {
 
 /// A workflow of any client, in full.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdminWorkflowDetail {
     /// Whose.
     pub client: String,
@@ -273,12 +287,14 @@ pub struct AdminWorkflowDetail {
 
 /// One step waits for another.
 #[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WorkflowEdge"))]
 pub struct EdgeView {
     /// The step that comes first.
     pub from: String,
     /// The step that waits for it.
     pub to: String,
     /// When that one has its turn.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StepCondition"))]
     pub when: Cow<'static, str>,
 }
 

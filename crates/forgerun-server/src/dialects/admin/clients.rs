@@ -10,24 +10,37 @@ use forgerun_core::client::{Client, ClientName};
 use forgerun_core::command::KeyCommand;
 use forgerun_core::id::{ClientId, KeyId};
 use forgerun_wire::admin::{AdminClient, AdminClientDetail, AdminKey, AdminPage};
-use forgerun_wire::forge::{KeyView, RevokedView};
+use forgerun_wire::forge::{KEY, KeyView, RevokedView};
 
 use super::audit;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::operation::{CURSOR, LIMIT};
+use crate::edge::routing::{Call, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, api_keys, body, respond};
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/admin/v1/clients", "clients", |call| Box::pin(list(call))).access(RouteAccess::Operator),
+    Route::get("/admin/v1/clients", "clients", |call| Box::pin(list(call)))
+        .access(RouteAccess::Operator)
+        .operation("adminListClients", "List the clients, oldest first.")
+        .query(&[LIMIT, CURSOR])
+        .replies(&[Reply::json::<AdminPage<AdminClient>>(200, "A page.")]),
     Route::get("/admin/v1/clients/{client_id}", "clients", |call| Box::pin(get(call)))
-        .access(RouteAccess::Operator),
+        .access(RouteAccess::Operator)
+        .operation("adminGetClient", "Get a client with its keys.")
+        .replies(&[Reply::json::<AdminClientDetail>(200, "The client.")]),
     Route::post("/admin/v1/clients/{client_id}/keys", "create_key", |call| Box::pin(create_key(call)))
         .access(RouteAccess::Operator)
-        .members(&["rotate"]),
+        .operation("adminCreateKey", "Make a key for a client.")
+        .optional_body(&KEY)
+        .replies(&[
+            Reply::json::<KeyView>(200, "The good key that there is; without `rotate` no other is made."),
+            Reply::json::<KeyView>(201, "The key, with its secret."),
+        ]),
     Route::delete("/admin/v1/clients/{client_id}/keys/{key_id}", "revoke_key", |call| {
         Box::pin(revoke_key(call))
     })
-    .access(RouteAccess::Operator),
+    .access(RouteAccess::Operator)
+    .operation("adminRevokeKey", "Revoke a key of a client.")
+    .replies(&[Reply::json::<RevokedView>(200, "The key is revoked.")]),
 ];
 
 /// `GET /admin/v1/clients`, by id; the cursor is the last client.
@@ -36,7 +49,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminClient>, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let query = call.query()?;
     let limit = query.limit()?;
     let after = match query.get("cursor").map(str::parse::<ClientId>) {
         None => None,

@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use forgerun_core::Refusal;
+use forgerun_core::catalog::Kind;
 use forgerun_core::id::ClientId;
 use forgerun_core::job::Name;
 use forgerun_core::queue::Owner;
@@ -10,20 +11,39 @@ use forgerun_core::schedule::{Schedule, ScheduleId};
 use forgerun_wire::admin::{AdminPage, AdminSchedule};
 
 use super::audit;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::operation::{CURSOR, LIMIT, Parameter, uuid};
+use crate::edge::routing::{Call, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, body, respond};
 use crate::schedules;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/crons", "list_schedules", |call| Box::pin(list(call)))
-        .access(RouteAccess::Operator),
+        .access(RouteAccess::Operator)
+        .operation("adminListSchedules", "List the schedules of all clients, with their next runs.")
+        .query(&[LIMIT, CURSOR])
+        .replies(&[Reply::json::<AdminPage<AdminSchedule>>(200, "A page.")]),
     Route::post("/admin/v1/crons/{name}/pause", "change_schedule", |call| Box::pin(pause(call)))
-        .access(RouteAccess::Operator),
+        .access(RouteAccess::Operator)
+        .operation("adminPauseSchedule", "Pause a schedule of any client.")
+        .query(OWNER)
+        .replies(&[Reply::json::<AdminSchedule>(200, "The schedule as it is now.")]),
     Route::post("/admin/v1/crons/{name}/resume", "change_schedule", |call| Box::pin(resume(call)))
-        .access(RouteAccess::Operator),
+        .access(RouteAccess::Operator)
+        .operation("adminResumeSchedule", "Resume a schedule of any client, from the next tick on.")
+        .query(OWNER)
+        .replies(&[Reply::json::<AdminSchedule>(200, "The schedule as it is now.")]),
     Route::post("/admin/v1/crons/{name}/trigger", "trigger_schedule", |call| Box::pin(trigger(call)))
-        .access(RouteAccess::Operator),
+        .access(RouteAccess::Operator)
+        .operation("adminTriggerSchedule", "Make a job of a schedule of any client now.")
+        .query(OWNER)
+        .replies(&[Reply::json::<AdminSchedule>(200, "The schedule as it is now.")])
+        .refuses(&[Kind::Duplicate]),
+];
+
+/// Whose schedule.
+const OWNER: &[Parameter] = &[
+    Parameter::new("client", "The client whose schedule it is; required.").schema(uuid),
+    Parameter::new("tenant", "Which of the client's tenants."),
 ];
 
 fn view(schedule: &Schedule) -> AdminSchedule {
@@ -36,7 +56,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminSchedule>, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let query = call.query()?;
     let limit = query.limit()?;
     let after = query.get("cursor").unwrap_or_default().to_owned();
     let mut found: Vec<Schedule> = call.app.engine.store().records(None, after, limit + 1).await?;
@@ -53,7 +73,7 @@ pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<Adm
 
 /// The schedule of this name. Several clients may have one, so `client` selects it.
 fn named(call: &Call<'_>) -> Result<ScheduleId, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["client", "tenant"])?;
+    let query = call.query()?;
     let Some(client) = query.get("client").and_then(|text| text.parse::<ClientId>().ok()) else {
         return Err(query.invalid("client", "must be the id of the client that the schedule belongs to"));
     };

@@ -15,7 +15,8 @@ use forgerun_wire::forge::DeliveryView;
 use super::{audit, jobs};
 use crate::app::{DeliveriesOf, DeliveryFilter};
 use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::operation::{CURSOR, LIMIT};
+use crate::edge::routing::{Call, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, body, respond};
 use crate::limits::LIST_ROWS_MAX;
 
@@ -23,19 +24,31 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/webhooks/{webhook_id}/deliveries", "deliveries", |call| {
         Box::pin(list(call, DeliveriesAbout::Webhook))
     })
-    .access(RouteAccess::Operator),
+    .access(RouteAccess::Operator)
+    .operation("adminListDeliveries", "List the deliveries to a webhook of any client, newest first.")
+    .query(&[LIMIT, CURSOR])
+    .replies(&[Reply::json::<AdminPage<DeliveryView>>(200, "A page.")]),
     Route::post("/admin/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", "redeliver", |call| {
         Box::pin(redeliver(call, DeliveriesAbout::Webhook))
     })
-    .access(RouteAccess::Operator),
+    .access(RouteAccess::Operator)
+    .operation("adminRedeliver", "Send a delivery to a webhook of any client again.")
+    .replies(&[Reply::json::<DeliveryView>(202, "On its way, or under way already.")])
+    .refuses(&[Kind::IllegalTransition]),
     Route::get("/admin/v1/jobs/{job_id}/deliveries", "deliveries", |call| {
         Box::pin(list(call, DeliveriesAbout::Job))
     })
-    .access(RouteAccess::Operator),
+    .access(RouteAccess::Operator)
+    .operation("adminListDeliveriesOfJob", "List the deliveries about a job of any client, newest first.")
+    .query(&[LIMIT, CURSOR])
+    .replies(&[Reply::json::<AdminPage<DeliveryView>>(200, "A page.")]),
     Route::post("/admin/v1/jobs/{job_id}/deliveries/{delivery_id}/redeliver", "redeliver", |call| {
         Box::pin(redeliver(call, DeliveriesAbout::Job))
     })
-    .access(RouteAccess::Operator),
+    .access(RouteAccess::Operator)
+    .operation("adminRedeliverOfJob", "Send a delivery about a job of any client again.")
+    .replies(&[Reply::json::<DeliveryView>(202, "On its way, or under way already.")])
+    .refuses(&[Kind::IllegalTransition, Kind::WebhookNotFound]),
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +59,7 @@ pub(in crate::dialects) enum DeliveriesAbout {
 }
 
 async fn list(call: Call<'_>, about: DeliveriesAbout) -> Result<Response, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let query = call.query()?;
     Ok(respond::json(StatusCode::OK, &listed(&call, about, &query).await?))
 }
 

@@ -2,13 +2,26 @@
 
 use axum::response::Response;
 
-use crate::edge::routing::{Answers, Call, Route, RouteAccess};
+use crate::edge::routing::operation::{EVENT_CURSOR, LAST_EVENT_ID, LIMIT};
+use crate::edge::routing::{Answers, Call, Reply, Route, RouteAccess};
 use crate::edge::sse::{self, EventWording};
 use crate::edge::{ApiError, accept, auth, events, journal_page};
+use forgerun_wire::forge::{EntryView, EventsView};
 
 pub(super) const ROUTES: &[Route] = &[Route::get("/admin/v1/events", "events", |call| Box::pin(all(call)))
     .access(RouteAccess::Operator)
-    .answers(Answers::BodyOrEvents)];
+    .answers(Answers::BodyOrEvents)
+    .operation(
+        "adminListEvents",
+        "List what happened to all jobs and webhooks of all clients; with `Accept: \
+     text/event-stream` as it happens.",
+    )
+    .query(&[LIMIT, EVENT_CURSOR])
+    .headers(&[LAST_EVENT_ID])
+    .replies(&[Reply::json::<EventsView<EntryView>>(
+        200,
+        "What happened to all jobs and webhooks; as a stream, from now on.",
+    )])];
 
 /// `GET /admin/v1/events`: the events of all jobs and webhooks; as a stream from now on, or after
 /// `Last-Event-ID`.

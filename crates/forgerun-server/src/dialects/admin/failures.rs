@@ -1,5 +1,6 @@
 //! Failure groups. A list reads counters, however many failures there are.
 
+use forgerun_wire::request;
 use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
@@ -14,23 +15,34 @@ use forgerun_wire::time;
 
 use crate::app::App;
 use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::operation::{CURSOR, LIMIT, Parameter};
+use crate::edge::routing::{Call, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, respond};
 use crate::limits::{FAILURE_BATCHES_READ_MAX, FAILURE_READS_MAX, PAGE_MAX};
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/admin/v1/failures", "failures", |call| Box::pin(list(call))).access(RouteAccess::Operator),
+    Route::get("/admin/v1/failures", "failures", |call| Box::pin(list(call)))
+        .access(RouteAccess::Operator)
+        .operation("adminListFailures", "List failures by their reason, those seen last first.")
+        .query(&[SINCE, LIMIT, CURSOR])
+        .replies(&[Reply::json::<AdminPage<FailureGroupView>>(200, "A page.")]),
     Route::get("/admin/v1/failures/{group}", "failures", |call| Box::pin(get(call)))
-        .access(RouteAccess::Operator),
+        .access(RouteAccess::Operator)
+        .operation("adminGetFailures", "Get one group of failures.")
+        .replies(&[Reply::json::<FailureGroupView>(200, "The group.")]),
 ];
 
-/// `GET /admin/v1/failures?since=…`, newest first. The cursor is the position of the last group.
+/// The groups of late.
+const SINCE: Parameter =
+    Parameter::new("since", "Only groups that were seen at this moment or later.").schema(request::time);
+
+/// `GET /admin/v1/failures?since=…`, the group seen last first. The cursor is the place of the last group.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &listed(&call).await?))
 }
 
 pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<FailureGroupView>, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["since", "limit", "cursor"])?;
+    let query = call.query()?;
     let limit = query.limit()?;
     let since = moment(&query, "since")?;
     let before = match query.get("cursor").map(place) {

@@ -1,5 +1,8 @@
 //! Jobs of all clients: search, show, cancel, retry.
 
+use forgerun_core::catalog::Kind;
+use forgerun_wire::request;
+use forgerun_wire::request_body;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,43 +23,75 @@ use super::{audit, failures};
 use crate::app::{App, Filter};
 use crate::dialects::forge::narrow;
 use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::operation::{
+    CLIENT, CURSOR, ID_SUFFIX, LIMIT, Parameter, QUEUE, RETRYING, STATE, TAG, names,
+};
+use crate::edge::routing::{Call, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, body, respond};
 use crate::limits::{INPUT_SHOWN_BYTES_MAX, LIST_ROWS_MAX, PAGES_SCANNED_MAX};
 use crate::traces::RequestSubject;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/admin/v1/jobs", "list", |call| Box::pin(list(call))).access(RouteAccess::Operator),
-    Route::get("/admin/v1/jobs/{job_id}", "get", |call| Box::pin(get(call))).access(RouteAccess::Operator),
+    Route::get("/admin/v1/jobs", "list", |call| Box::pin(list(call)))
+        .access(RouteAccess::Operator)
+        .operation("adminListJobs", "Search the jobs of all clients.")
+        .query(SEARCH)
+        .replies(&[Reply::json::<AdminPage<AdminJob>>(200, "A page.")]),
+    Route::get("/admin/v1/jobs/{job_id}", "get", |call| Box::pin(get(call)))
+        .access(RouteAccess::Operator)
+        .operation("adminGetJob", "Get a job of any client in full.")
+        .replies(&[Reply::json::<AdminJobDetail>(200, "The job.")]),
     Route::post("/admin/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
         .access(RouteAccess::Operator)
-        .members(&["reason", "compensate"]),
+        .operation("adminCancelJob", "Cancel a job of any client.")
+        .optional_body(&CANCEL)
+        .replies(&[Reply::json::<AdminJobDetail>(200, "Cancelled, or ended before.")]),
     Route::post("/admin/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
-        .access(RouteAccess::Operator),
+        .access(RouteAccess::Operator)
+        .operation("adminRetryJob", "Retry a failed job of any client, also a dead letter.")
+        .replies(&[Reply::json::<AdminJobDetail>(200, "Waiting for its next attempt.")])
+        .refuses(&[Kind::IllegalTransition, Kind::RetryLimitReached, Kind::Duplicate]),
     Route::get("/admin/v1/dead-letters", "dead_letters", |call| Box::pin(dead_letters(call)))
-        .access(RouteAccess::Operator),
+        .access(RouteAccess::Operator)
+        .operation("adminListDeadLetters", "List the dead letters of all clients, newest first.")
+        .query(&[QUEUE, CLIENT, LIMIT, CURSOR])
+        .replies(&[Reply::json::<AdminPage<AdminJob>>(200, "A page.")]),
 ];
 
 /// The parameters of a search for jobs.
-pub(in crate::dialects) const FILTERS: &[&str] = &[
-    "state",
-    "queue",
-    "client",
-    "type",
-    "kind",
-    "code",
-    "group",
-    "since",
-    "until",
-    "q",
-    "tag",
-    "retrying",
-    "id_suffix",
-    "limit",
-    "cursor",
+const SEARCH: &[Parameter; 15] = &[
+    STATE,
+    Parameter::new("queue", "Of this queue, whoever owns it."),
+    CLIENT,
+    Parameter::new("type", "Of this type; under `/v1`, of this form."),
+    Parameter::new("kind", "That simulate this kind of work."),
+    Parameter::new("code", "That ended with this code."),
+    Parameter::new("group", "That failed for the reason of this group of failures; listed oldest first."),
+    Parameter::new("since", "Accepted at this moment or later.").schema(request::time),
+    Parameter::new("until", "Accepted before this moment.").schema(request::time),
+    Parameter::new("q", "Whose id, correlation id or type begins like this."),
+    TAG,
+    RETRYING,
+    ID_SUFFIX,
+    LIMIT,
+    CURSOR,
 ];
 
-/// Ids begin with their time, by the clock of their creator.
+/// Their names.
+pub(in crate::dialects) const FILTERS: &[&str] = &names(SEARCH);
+
+request_body! {
+    /// Why a job is cancelled.
+    CANCEL = "AdminCancelRequest" {
+        /// In words.
+        "reason": maybe(text()),
+        /// Of a workflow: whether the compensations of steps that succeeded run; `true` by default.
+        "compensate": maybe(truth()),
+    }
+    ; examples {"reason": {"value": {"reason": "submitted by mistake"}}}
+}
+
+/// Ids begin with the moment they were made, by the clock of whoever made them.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(3600);
 
 /// Minimum hexadecimal digits for a search by id.
@@ -64,7 +99,7 @@ const ID_DIGITS_MIN: usize = 8;
 
 /// `GET /admin/v1/jobs`: newest first. The cursor is the last job that was examined.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, FILTERS)?;
+    let query = call.query()?;
     Ok(respond::json(StatusCode::OK, &search(call.app, &query).await?))
 }
 
@@ -91,7 +126,7 @@ pub(in crate::dialects) async fn search(
 
 /// `GET /admin/v1/dead-letters`: failed jobs without attempts left, newest first.
 async fn dead_letters(call: Call<'_>) -> Result<Response, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["queue", "client", "limit", "cursor"])?;
+    let query = call.query()?;
     let mut search = Search::of(&query)?;
     search.filter.states = vec![State::Failed];
     search.filter.dead = Some(true);

@@ -16,17 +16,19 @@ use forgerun_wire::words::forge_state;
 use super::queues::Queues;
 use super::{problems, workers};
 use crate::app::App;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::{Call, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, respond};
 use crate::limits::PAGE_MAX;
 
 pub(super) const ROUTES: &[Route] =
-    &[Route::get("/admin/v1/overview", "overview", |call| Box::pin(get(call))).access(RouteAccess::Operator)];
+    &[Route::get("/admin/v1/overview", "overview", |call| Box::pin(get(call)))
+        .access(RouteAccess::Operator)
+        .operation("adminGetOverview", "Get the whole server at a glance.")
+        .replies(&[Reply::json::<Overview>(200, "The whole server.")])];
 
 /// `GET /admin/v1/overview`.
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
-    QueryString::of(&call.exchange.uri, &[])?;
+    call.query()?;
     Ok(respond::json(StatusCode::OK, &overview(call.app).await?))
 }
 

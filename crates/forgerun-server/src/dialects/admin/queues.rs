@@ -1,5 +1,6 @@
 //! Queues, combined by name: depth, rates, pause, resume, bounds.
 
+use forgerun_wire::request_body;
 use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
@@ -20,23 +21,47 @@ use serde_json::{Map, Value};
 use super::audit;
 use crate::app::App;
 use crate::attendance::AttendedQueues;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::operation::{CURSOR, LIMIT};
+use crate::edge::routing::{Call, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, queue_name, respond};
 use crate::limits::{OLDEST_LOOKED_AT_MAX, PAGE_MAX};
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/admin/v1/queues", "queues", |call| Box::pin(list(call))).access(RouteAccess::Operator),
+    Route::get("/admin/v1/queues", "queues", |call| Box::pin(list(call)))
+        .access(RouteAccess::Operator)
+        .operation("adminListQueues", "List the queues by name, those of all owners together.")
+        .query(&[LIMIT, CURSOR])
+        .replies(&[Reply::json::<AdminPage<AdminQueue>>(200, "A page.")]),
     Route::put("/admin/v1/queues/{queue}", "bound", |call| Box::pin(bound(call)))
         .access(RouteAccess::Operator)
-        .members(BOUNDS),
+        .operation("adminBoundQueue", "Bound each queue of a name.")
+        .body(&BOUNDS)
+        .replies(&[Reply::json::<AdminQueue>(200, "The queue as it is set.")]),
     Route::post("/admin/v1/queues/{queue}/pause", "pause", |call| Box::pin(pause(call)))
-        .access(RouteAccess::Operator),
+        .access(RouteAccess::Operator)
+        .operation(
+            "adminPauseQueue",
+            "Stop handing out jobs of all queues of a name, until the operator resumes them.",
+        )
+        .replies(&[Reply::json::<AdminQueue>(200, "The queue as it is set.")]),
     Route::post("/admin/v1/queues/{queue}/resume", "resume", |call| Box::pin(resume(call)))
-        .access(RouteAccess::Operator),
+        .access(RouteAccess::Operator)
+        .operation("adminResumeQueue", "Lift the operator's pause; that of an owner stays.")
+        .replies(&[Reply::json::<AdminQueue>(200, "The queue as it is set.")]),
 ];
 
-const BOUNDS: &[&str] = &["max_waiting", "max_active", "rate_per_s"];
+request_body! {
+    /// Bounds for each queue of a name. What is absent stays, null lifts.
+    BOUNDS = "QueueBounds" {
+        /// Refuse new jobs while so many wait.
+        "max_waiting": maybe(at_least(1)),
+        /// Hand out nothing while workers hold so many.
+        "max_active": maybe(at_least(1)),
+        /// Hand out no more jobs per second; up to the jobs of one second at once.
+        "rate_per_s": rate(),
+    }
+    ; examples {"bound": {"value": {"max_waiting": 500, "max_active": null, "rate_per_s": 20}}}
+}
 
 /// An hour in minutes.
 const LAST_HOUR: i64 = 60;
@@ -47,7 +72,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminQueue>, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let query = call.query()?;
     let limit = query.limit()?;
     let after = query.get("cursor").unwrap_or_default();
     let mut queues = Queues::read(call.app).await?;
@@ -271,7 +296,11 @@ fn bounds(bytes: &[u8]) -> Result<QueueChange, ApiError> {
     if wrong.is_empty() && change == QueueChange::default() {
         wrong.push(violation("max_waiting", "or max_active or rate_per_s must be given", "required"));
     }
-    if wrong.is_empty() { Ok(change) } else { Err(body::refused(Kind::InvalidArgs, wrong, BOUNDS).into()) }
+    if wrong.is_empty() {
+        Ok(change)
+    } else {
+        Err(body::refused(Kind::InvalidArgs, wrong, BOUNDS.members).into())
+    }
 }
 
 async fn change(call: &Call<'_>, action: &'static str, change: QueueChange) -> Result<AdminQueue, ApiError> {

@@ -14,18 +14,31 @@ use forgerun_core::job::{Head, Input, Name};
 use forgerun_core::redrive::{self, Redrive, RedriveTerms};
 use forgerun_core::retry::{Jitter, RetryPolicy};
 use forgerun_core::{Answer, Command, Refusal};
-use forgerun_wire::admin::{REDRIVE_MEMBERS, RedrivePreview, RedriveStarted, RedriveUseless, read_redrive};
+use forgerun_wire::admin::{REDRIVE, RedrivePreview, RedriveStarted, RedriveUseless, read_redrive};
 
 use super::{audit, failures};
 use crate::app::App;
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::{Call, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, respond};
 use crate::limits::{REDRIVE_MATCHED_MAX, REDRIVE_SHOWN_MAX};
 
 pub(super) const ROUTES: &[Route] =
     &[Route::post("/admin/v1/failures/{group}/redrive", "redrive", |call| Box::pin(begin(call)))
         .access(RouteAccess::Operator)
-        .members(REDRIVE_MEMBERS)];
+        .operation(
+            "adminRedrive",
+            "Retry all jobs that failed for one reason; the redrive is a job of its own.",
+        )
+        .optional_body(&REDRIVE)
+        .replies(&[
+            Reply::json::<RedrivePreview>(200, "What would be done; or nothing is left to do."),
+            Reply::json::<RedriveStarted>(
+                202,
+                "It has begun. `Location` is its own job, which can be watched and cancelled.",
+            )
+            .headers(&["Location"]),
+        ])
+        .refuses(&[Kind::Duplicate])];
 
 /// When a redrive continues after its node was lost.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(1);

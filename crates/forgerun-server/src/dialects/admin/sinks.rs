@@ -4,16 +4,20 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use forgerun_wire::admin::{AdminPage, AdminSink};
 
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::operation::{CURSOR, LIMIT};
+use crate::edge::routing::{Call, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, respond};
 
-pub(super) const ROUTES: &[Route] =
-    &[Route::get("/admin/v1/sinks", "sinks", |call| Box::pin(list(call))).access(RouteAccess::Operator)];
+/// The routes of sinks.
+pub(super) const ROUTES: &[Route] = &[Route::get("/admin/v1/sinks", "sinks", |call| Box::pin(list(call)))
+    .access(RouteAccess::Operator)
+    .operation("adminListSinks", "List the brokers that this node sends events to, and how far each is.")
+    .query(&[LIMIT, CURSOR])
+    .replies(&[Reply::json::<AdminPage<AdminSink>>(200, "A page, by name.")])];
 
 /// `GET /admin/v1/sinks`: the configured sinks of this node, by name; the cursor is the last name.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let query = call.query()?;
     let limit = query.limit()?;
     let after = query.get("cursor").unwrap_or_default();
     let mut items: Vec<AdminSink> = call.app.sinks.look(call.app).await?;

@@ -5,13 +5,16 @@ use axum::response::Response;
 use forgerun_core::id::WebhookId;
 use forgerun_wire::admin::{AdminPage, AdminWebhook};
 
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::operation::{CURSOR, LIMIT};
+use crate::edge::routing::{Call, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, respond};
 
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/admin/v1/webhooks", "webhooks", |call| Box::pin(list(call)))
-        .access(RouteAccess::Operator)];
+        .access(RouteAccess::Operator)
+        .operation("adminListWebhooks", "List the webhooks of all clients, oldest first.")
+        .query(&[LIMIT, CURSOR])
+        .replies(&[Reply::json::<AdminPage<AdminWebhook>>(200, "A page.")])];
 
 /// `GET /admin/v1/webhooks`, oldest first; the cursor is the last webhook.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
@@ -19,7 +22,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminWebhook>, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let query = call.query()?;
     let limit = query.limit()?;
     let after = match query.get("cursor").map(str::parse::<WebhookId>) {
         None => None,

@@ -14,16 +14,29 @@ use forgerun_wire::problem::RefusedRequest;
 
 use super::audit;
 use crate::app::App;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::operation::{CURSOR, LIMIT, Parameter, uuid};
+use crate::edge::routing::{Call, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, respond};
 use crate::limits::{HELD_JOBS_LOOKED_AT_MAX, PAGE_MAX, WORKERS_SEARCHED_MAX};
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/admin/v1/workers", "workers", |call| Box::pin(list(call))).access(RouteAccess::Operator),
+    Route::get("/admin/v1/workers", "workers", |call| Box::pin(list(call)))
+        .access(RouteAccess::Operator)
+        .operation("adminListWorkers", "List the outside workers of all clients that send heartbeats.")
+        .query(&[LIMIT, CURSOR])
+        .replies(&[Reply::json::<AdminPage<AdminWorker>>(200, "A page.")]),
     Route::post("/admin/v1/workers/{worker_id}/quiet", "direct", |call| Box::pin(quiet(call)))
-        .access(RouteAccess::Operator),
+        .access(RouteAccess::Operator)
+        .operation("adminQuietWorker", "Tell a worker to finish what it has and to take no more.")
+        .query(&[OWNER])
+        .replies(&[Reply::json::<AdminWorker>(200, "The worker with what it is told.")])
+        .refuses(&[Kind::Duplicate]),
 ];
+
+/// Whose worker.
+const OWNER: Parameter =
+    Parameter::new("client", "Whose worker is meant, where several clients have one of the name.")
+        .schema(uuid);
 
 /// `GET /admin/v1/workers`, by client and name; the cursor is the last worker.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
@@ -31,7 +44,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminWorker>, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let query = call.query()?;
     let limit = query.limit()?;
     let after = query.get("cursor").unwrap_or_default().to_owned();
     let mut workers: Vec<Worker> = call.app.engine.store().records(None, after, limit + 1).await?;
@@ -69,7 +82,7 @@ pub(in crate::dialects) async fn keep_held(app: &App, workers: &mut [Worker]) ->
 /// `POST /admin/v1/workers/{id}/quiet`: it finishes its jobs and gets no more. A name that several
 /// clients have needs `client` too.
 async fn quiet(call: Call<'_>) -> Result<Response, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["client"])?;
+    let query = call.query()?;
     let client = match query.get("client").map(str::parse::<ClientId>) {
         None => None,
         Some(Ok(client)) => Some(client),

@@ -11,17 +11,23 @@ use forgerun_wire::workflow::{AdminWorkflow, AdminWorkflowDetail};
 
 use crate::app::Filter;
 use crate::dialects::forge::workflows::filter;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::operation::{CLIENT, CURSOR, LIMIT, STATE};
+use crate::edge::routing::{Call, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, respond};
 use crate::traces::RequestSubject;
 use crate::workflows;
 
 /// The routes of workflows. They are cancelled and retried as their own jobs.
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/admin/v1/workflows", "list", |call| Box::pin(list(call))).access(RouteAccess::Operator),
+    Route::get("/admin/v1/workflows", "list", |call| Box::pin(list(call)))
+        .access(RouteAccess::Operator)
+        .operation("adminListWorkflows", "List the workflows of all clients, newest first.")
+        .query(&[STATE, CLIENT, LIMIT, CURSOR])
+        .replies(&[Reply::json::<AdminPage<AdminWorkflow>>(200, "A page.")]),
     Route::get("/admin/v1/workflows/{workflow_id}", "get", |call| Box::pin(get(call)))
-        .access(RouteAccess::Operator),
+        .access(RouteAccess::Operator)
+        .operation("adminGetWorkflow", "Get a workflow of any client.")
+        .replies(&[Reply::json::<AdminWorkflowDetail>(200, "The workflow.")]),
 ];
 
 /// `GET /admin/v1/workflows`: newest first. The cursor is the last one shown.
@@ -30,7 +36,7 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 pub(in crate::dialects) async fn listed(call: &Call<'_>) -> Result<AdminPage<AdminWorkflow>, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["state", "client", "limit", "cursor"])?;
+    let query = call.query()?;
     let client = match query.get("client").map(str::parse::<ClientId>) {
         Some(Ok(client)) => Some(client),
         Some(Err(_)) => return Err(query.invalid("client", "is no id of a client")),

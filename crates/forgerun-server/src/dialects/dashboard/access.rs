@@ -15,7 +15,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use super::{layout, see_other};
 use crate::app::App;
 use crate::edge::query::QueryString;
-use crate::edge::routing::{Answers, Call, Route, RouteAccess};
+use crate::edge::routing::{Answers, Call, Callers, Route, RouteAccess};
 use crate::edge::sessions::{self, OperatorSession, SESSION_COOKIE};
 use crate::edge::{ApiError, Exchange, Who, auth, respond};
 use crate::limits::SESSION_LASTS;
@@ -34,12 +34,14 @@ type PageHandler = for<'a> fn(Call<'a>) -> crate::edge::routing::Answering<'a>;
 
 /// A page for the operator.
 pub(super) const fn page(path: &'static str, action: &'static str, handler: PageHandler) -> Route {
-    Route::get(path, action, handler).access(RouteAccess::Own(enter)).answers(Answers::Any)
+    Route::get(path, action, handler).access(RouteAccess::Own(enter, Callers::Operator)).answers(Answers::Any)
 }
 
 /// The action of a form.
 pub(super) const fn action(path: &'static str, action: &'static str, handler: PageHandler) -> Route {
-    Route::post(path, action, handler).access(RouteAccess::Own(enter)).answers(Answers::Any)
+    Route::post(path, action, handler)
+        .access(RouteAccess::Own(enter, Callers::Operator))
+        .answers(Answers::Any)
 }
 
 /// Authenticates by session, or like `/admin/v1`.

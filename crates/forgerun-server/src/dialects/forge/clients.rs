@@ -8,23 +8,39 @@ use forgerun_core::client::{Client, ClientName};
 use forgerun_core::id::ClientId;
 use forgerun_wire::body::{refused, violation};
 use forgerun_wire::forge::ClientView;
+use forgerun_wire::request_body;
 
 use super::keys;
 use crate::app::App;
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::operation::TRACING;
+use crate::edge::routing::{Call, Callers, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
 
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/clients", "register", |call| Box::pin(create(call)))
-        .access(RouteAccess::Own(|app, exchange| Box::pin(gate(app, exchange))))
-        .members(&["name"]),
+        .access(RouteAccess::Own(|app, exchange| Box::pin(gate(app, exchange)), Callers::AnyoneOrOperator))
+        .operation("createClient", "Register a client.")
+        .headers(TRACING)
+        .optional_body(&CLIENT_NAME)
+        .replies(&[Reply::json::<ClientView>(201, "Registered.")])
+        .refuses(&[Kind::Forbidden, Kind::ConfigInvalid]),
     Route::patch("/v1/clients/{client_id}", "name_client", |call| Box::pin(rename(call)))
         .access(keys::KNOWN)
-        .members(&["name"]),
+        .operation("nameClient", "Name a client: yourself, or any client with the operator's token.")
+        .body(&CLIENT_NAME)
+        .replies(&[Reply::json::<ClientView>(200, "Named.")]),
 ];
 
-/// Who may register (rulings C-62, C-115): any caller, any local caller, or holders of the admin
-/// token; and how often (C-93).
+request_body! {
+    /// What people call a client.
+    CLIENT_NAME = "ClientRequest" {
+        /// 1 to 100 printable characters, without space around them; null for none.
+        "name": maybe(name(100)),
+    }
+    ; examples {"named": {"value": {"name": "Billing"}}, "unnamed": {"value": {"name": null}}}
+}
+
+/// Who may register (rulings C-62, C-115): anybody, anybody on this machine, or whoever has the admin token; and how often (C-93).
 async fn gate(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     let who = match auth::registers_anybody(app, exchange) {
         // Credentials are ignored where none are needed, even bad ones.

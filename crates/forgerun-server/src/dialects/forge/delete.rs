@@ -10,12 +10,15 @@ use forgerun_wire::forge::DeletedView;
 use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words::forge_state;
 
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::{Call, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, body, ownership, respond};
 
 pub(super) const ROUTES: &[Route] =
     &[Route::delete("/v1/jobs/{job_id}", "delete", |call| Box::pin(delete(call)))
-        .access(RouteAccess::ClientOrOperator)];
+        .access(RouteAccess::ClientOrOperator)
+        .operation("deleteEndedJob", "Delete an ended job with its events, report, result and deliveries.")
+        .replies(&[Reply::json::<DeletedView>(200, "The job is deleted.")])
+        .refuses(&[Kind::Forbidden, Kind::IllegalTransition])];
 
 /// A tombstone remains, as after retention. The owner may delete, if the operator allows it, and
 /// the operator (`None`) always.

@@ -1,5 +1,7 @@
 //! Deliveries to a webhook or about a job: lists, details, repetition.
 
+use forgerun_core::catalog::Kind;
+use forgerun_wire::request;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -15,8 +17,8 @@ use forgerun_wire::forge::{DeliveriesView, DeliveryView, parse_delivery_status};
 
 use super::webhooks::{cursor, odd, owned, refused, run};
 use crate::app::{DeliveriesOf, DeliveryFilter};
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::operation::{CURSOR, LIMIT, Parameter};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::edge::{ApiError, body, ownership, respond};
 use crate::limits::LIST_ROWS_MAX;
 use crate::webhooks::Contents;
@@ -24,24 +26,45 @@ use crate::webhooks::Contents;
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/webhooks/{webhook_id}/deliveries", "deliveries", |call| {
         Box::pin(list(call, DeliveriesAsked::Webhook))
-    }),
+    })
+    .operation("listDeliveries", "List the deliveries to a webhook, newest first.")
+    .query(&[STATUS, LIMIT, CURSOR])
+    .replies(&[Reply::json::<DeliveriesView>(200, "A page.")]),
     Route::get("/v1/webhooks/{webhook_id}/deliveries/{delivery_id}", "deliveries", |call| {
         Box::pin(show(call, DeliveriesAsked::Webhook))
-    }),
+    })
+    .operation("getDelivery", "Get a delivery to a webhook, with all that it sends.")
+    .replies(&[Reply::json::<DeliveryView>(200, "The delivery.")]),
     Route::post("/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", "redeliver", |call| {
         Box::pin(redeliver(call, DeliveriesAsked::Webhook))
-    }),
+    })
+    .operation("redeliver", "Send a delivery to a webhook again.")
+    .replies(&[Reply::json::<DeliveryView>(202, "On its way, or under way already.")])
+    .refuses(&[Kind::IllegalTransition]),
     Route::get("/v1/jobs/{job_id}/deliveries", "deliveries", |call| {
         Box::pin(list(call, DeliveriesAsked::Job))
-    }),
+    })
+    .operation("listDeliveriesOfJob", "List the deliveries about a job, newest first.")
+    .query(&[STATUS, LIMIT, CURSOR])
+    .replies(&[Reply::json::<DeliveriesView>(200, "A page.")]),
     Route::get("/v1/jobs/{job_id}/deliveries/{delivery_id}", "deliveries", |call| {
         Box::pin(show(call, DeliveriesAsked::Job))
-    }),
+    })
+    .operation("getDeliveryOfJob", "Get a delivery about a job, with all that it sends.")
+    .replies(&[Reply::json::<DeliveryView>(200, "The delivery.")]),
     Route::post("/v1/jobs/{job_id}/deliveries/{delivery_id}/redeliver", "redeliver", |call| {
         Box::pin(redeliver(call, DeliveriesAsked::Job))
-    }),
+    })
+    .operation("redeliverOfJob", "Send a delivery about a job again.")
+    .replies(&[Reply::json::<DeliveryView>(202, "On its way, or under way already.")])
+    .refuses(&[Kind::IllegalTransition, Kind::WebhookNotFound]),
 ];
 
+/// How far deliveries are.
+const STATUS: Parameter = Parameter::new("status", "Only deliveries that are this far.")
+    .schema(|| request::words(&["pending", "delivered", "failed"]));
+
+/// Whose deliveries are asked for.
 #[derive(Clone, Copy, Debug)]
 enum DeliveriesAsked {
     Webhook,
@@ -52,7 +75,7 @@ enum DeliveriesAsked {
 /// Newest first.
 async fn list(call: Call<'_>, of: DeliveriesAsked) -> Result<Response, ApiError> {
     let app = call.app;
-    let query = QueryString::of(&call.exchange.uri, &["status", "limit", "cursor"])?;
+    let query = call.query()?;
     let (limit, before) = (query.limit()?, cursor::<DeliveryId>(&query)?);
     let status = match query.get("status") {
         Some(word) => Some(

@@ -3,14 +3,42 @@
 
 use axum::response::Response;
 
-use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::routing::operation::{EVENT_CURSOR, LAST_EVENT_ID, LIMIT, STREAM_ENDED};
+use crate::edge::routing::{Answers, Call, Reply, Route};
 use crate::edge::sse::{self, EventWording, StreamScope};
 use crate::edge::{ApiError, accept, events, journal_page, ownership};
+use forgerun_wire::forge::{EntryView, EventsView};
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/jobs/{job_id}/events", "events", |call| Box::pin(of_job(call)))
-        .answers(Answers::BodyOrEvents),
-    Route::get("/v1/events", "events", |call| Box::pin(of_client(call))).answers(Answers::BodyOrEvents),
+        .answers(Answers::BodyOrEvents)
+        .operation(
+            "listEvents",
+            "List what happened to a job, oldest first; with `Accept: text/event-stream` as it \
+     happens.",
+        )
+        .query(&[LIMIT, EVENT_CURSOR])
+        .headers(&[LAST_EVENT_ID])
+        .replies(&[
+            Reply::json::<EventsView>(
+                200,
+                "The job's changes of state; as a stream, followed by what happens until the job ends.",
+            ),
+            STREAM_ENDED,
+        ]),
+    Route::get("/v1/events", "events", |call| Box::pin(of_client(call)))
+        .answers(Answers::BodyOrEvents)
+        .operation(
+            "listAllEvents",
+            "List what happened to all jobs and webhooks of the caller, oldest first; with `Accept: \
+     text/event-stream` as it happens.",
+        )
+        .query(&[LIMIT, EVENT_CURSOR])
+        .headers(&[LAST_EVENT_ID])
+        .replies(&[Reply::json::<EventsView<EntryView>>(
+            200,
+            "What happened to the caller's jobs and webhooks; as a stream, from now on.",
+        )]),
 ];
 
 /// `GET /v1/jobs/{id}/events`: the changes of state, oldest first. The cursor of a page is the last

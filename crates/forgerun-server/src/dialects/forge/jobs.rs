@@ -6,24 +6,40 @@ use axum::http::header::{LINK, RETRY_AFTER, VARY};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use forgerun_core::Command;
+use forgerun_core::catalog::Kind;
 use forgerun_core::command::{Cancel, Owned};
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Dialect, Job};
 use forgerun_core::state::State;
-use forgerun_wire::forge::{CanceledView, JobView, RetriedView};
+use forgerun_wire::forge::{CanceledView, JobView, RETRY, RetriedView};
 
 use crate::app::App;
 use crate::edge::accept::{self, FailureFormat};
 use crate::edge::prefer::{APPLIED, Prefer};
-use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::routing::operation::PREFER;
+use crate::edge::routing::{Answers, Call, Reply, Route};
 use crate::edge::{ApiError, Caller, Exchange, body, failure, ownership, respond, results, wait};
 use crate::limits::POLL_AFTER_S;
 use crate::traces::RequestSubject;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/v1/jobs/{job_id}", "get", |call| Box::pin(get(call))).answers(Answers::BodyOrFailure),
-    Route::post("/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call))),
-    Route::post("/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call))).members(&["revive"]),
+    Route::get("/v1/jobs/{job_id}", "get", |call| Box::pin(get(call)))
+        .answers(Answers::BodyOrFailure)
+        .operation("getJob", "Get a job.")
+        .headers(&[PREFER])
+        .replies(&[Reply::json::<JobView<'static>>(
+            200,
+            "The job; one that ended badly also as its failure object.",
+        )])
+        .refuses(&[Kind::WorkerUnavailable]),
+    Route::post("/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
+        .operation("cancelJob", "Cancel a job that has not ended.")
+        .replies(&[Reply::json::<CanceledView>(200, "Cancelled, or ended before.")]),
+    Route::post("/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
+        .operation("retryJob", "Retry a failed job.")
+        .optional_body(&RETRY)
+        .replies(&[Reply::json::<RetriedView>(200, "Waiting for its next attempt.")])
+        .refuses(&[Kind::IllegalTransition, Kind::RetryLimitReached, Kind::Duplicate]),
 ];
 
 /// `GET /v1/jobs/{id}`.

@@ -7,27 +7,44 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::KeyCommand;
 use forgerun_core::id::{ClientId, KeyId};
 use forgerun_wire::body::{refused as refused_body, violation};
-use forgerun_wire::forge::{KeyView, RevokedView};
+use forgerun_wire::forge::{KEY, KeyView, REVOKE, RevokedView};
 
 use crate::app::App;
 use crate::edge::accepted::REPLAYED;
-use crate::edge::routing::{Call, Route, RouteAccess};
+use crate::edge::routing::{Call, Callers, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, Exchange, Who, api_keys, auth, body, respond};
 use crate::own_clients;
 use crate::traces::RequestSubject;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/clients/{client_id}/keys", "create_key", |call| Box::pin(create(call)))
-        .access(RouteAccess::Own(|app, exchange| Box::pin(known_or_first(app, exchange))))
-        .members(&["rotate"]),
+        .access(RouteAccess::Own(|app, exchange| Box::pin(known_or_first(app, exchange)), Callers::FirstKey))
+        .operation("createKey", "Make a key, or show the one there is. The first one needs no key.")
+        .optional_body(&KEY)
+        .replies(&[Reply::json::<KeyView>(201, "The key, with its secret if it was made just now.")
+            .headers(&["Idempotent-Replayed?"])]),
     Route::post("/v1/clients/{client_id}/keys/renew", "renew_key", |call| Box::pin(renew(call)))
-        .access(RouteAccess::Own(|app, exchange| Box::pin(known_or_expired(app, exchange)))),
+        .access(RouteAccess::Own(
+            |app, exchange| Box::pin(known_or_expired(app, exchange)),
+            Callers::ClientOrOperator,
+        ))
+        .operation(
+            "renewKey",
+            "Replace a key by a new one; for `auth.renew_grace_days` after its end an expired key may \
+     do it too.",
+        )
+        .replies(&[Reply::json::<KeyView>(200, "The new key; the one before stops working.")])
+        .refuses(&[Kind::Duplicate]),
     Route::post("/v1/clients/{client_id}/keys/revoke", "revoke_key", |call| Box::pin(revoke(call)))
         .access(KNOWN)
-        .members(&["key_id"]),
+        .operation("revokeKey", "Revoke a key.")
+        .body(&REVOKE)
+        .replies(&[Reply::json::<RevokedView>(200, "Revoked, now or before.")])
+        .refuses(&[Kind::KeyNotFound]),
 ];
 
-pub(super) const KNOWN: RouteAccess = RouteAccess::Own(|app, exchange| Box::pin(known(app, exchange)));
+pub(super) const KNOWN: RouteAccess =
+    RouteAccess::Own(|app, exchange| Box::pin(known(app, exchange)), Callers::ClientOrOperator);
 
 /// Callers that may manage the keys of a client: the operator, and a client with a valid key.
 async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {

@@ -7,23 +7,39 @@ use forgerun_core::job::{BadQueueName, Job, JobForm, Name};
 use forgerun_core::state::State;
 use forgerun_wire::body::quoted;
 use forgerun_wire::forge::{JobView, JobsView};
+use forgerun_wire::request;
 use forgerun_wire::words::{forge_state, parse_forge_state, parse_forge_type};
 
 use crate::app::{Filter, IdSuffix};
 use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::operation::{CURSOR, ID_SUFFIX, LIMIT, Parameter, QUEUE, RETRYING, STATE, TAG};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::edge::{ApiError, Caller, respond};
 use crate::limits::{LIST_ROWS_MAX, PAGES_SCANNED_MAX, SUFFIX_HITS_MAX, SUFFIX_ROWS_MAX};
 
-pub(super) const ROUTES: &[Route] = &[Route::get("/v1/jobs", "list", |call| Box::pin(jobs(call)))];
+/// The route of the list.
+pub(super) const ROUTES: &[Route] = &[Route::get("/v1/jobs", "list", |call| Box::pin(jobs(call)))
+    .operation("listJobs", "List the caller's jobs, newest first.")
+    .query(FILTERS)
+    .replies(&[Reply::json::<JobsView<'static>>(200, "A page.")])];
 
-const FILTERS: &[&str] =
-    &["state", "queue", "type", "dead_letter", "tag", "retrying", "id_suffix", "limit", "cursor"];
+/// The parameters of the list.
+const FILTERS: &[Parameter] = &[
+    STATE,
+    QUEUE,
+    Parameter::new("type", "Only jobs of this type.").schema(request::form),
+    Parameter::new("dead_letter", "Only dead letters, or only other jobs.").schema(request::truth),
+    TAG,
+    RETRYING,
+    ID_SUFFIX,
+    LIMIT,
+    CURSOR,
+];
 
 /// `GET /v1/jobs`. The cursor is the last job shown.
 async fn jobs(call: Call<'_>) -> Result<Response, ApiError> {
-    let (app, exchange, caller) = (call.app, call.exchange, call.caller());
-    let query = QueryString::of(&exchange.uri, FILTERS)?;
+    let (app, caller) = (call.app, call.caller());
+    let query = call.query()?;
     let form = form(&query)?;
     let fits = |job: &Job| form.is_none_or(|form| job.head.form == form);
     let mut filter = filter(&query, caller)?;

@@ -5,24 +5,41 @@ use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::ExecutionId;
 use forgerun_wire::forge::ReportView;
+use forgerun_wire::item::ItemsView;
 use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words::forge_state;
 
-use crate::edge::query::QueryString;
 use crate::edge::results::{self, ResultFormat};
-use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::routing::operation::{CURSOR, LIMIT, OF_RESULT, Parameter, RESULT, RESULT_PARTS, uuid};
+use crate::edge::routing::{Answers, Call, Reply, Route};
 use crate::edge::{ApiError, items, ownership, respond};
 use crate::limits::POLL_AFTER_S;
 use crate::traces::RequestSubject;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/v1/jobs/{job_id}/report", "report", |call| Box::pin(report(call))),
-    // A result has a media type of its own.
-    Route::get("/v1/jobs/{job_id}/result", "result", |call| Box::pin(result(call))).answers(Answers::Any),
-    Route::get("/v1/jobs/{job_id}/items", "items", |call| Box::pin(items(call))),
+    Route::get("/v1/jobs/{job_id}/report", "report", |call| Box::pin(report(call)))
+        .operation("getReport", "Get the report of a job that has ended.")
+        .replies(&[Reply::json::<ReportView>(200, "The report.")])
+        .refuses(&[Kind::ReportNotFound]),
+    // A result comes in a type of its own.
+    Route::get("/v1/jobs/{job_id}/result", "result", |call| Box::pin(result(call)))
+        .answers(Answers::Any)
+        .operation("getResult", "Download a job's result.")
+        .headers(RESULT_PARTS)
+        .replies(RESULT)
+        .refuses(OF_RESULT),
+    Route::get("/v1/jobs/{job_id}/items", "items", |call| Box::pin(items(call)))
+        .operation("listItems", "List the items of a batch, in order.")
+        .query(&[LIMIT, CURSOR, items::STATUS, EXECUTION])
+        .replies(&[Reply::json::<ItemsView>(200, "A page.")])
+        .refuses(&[Kind::ResultNotFound]),
 ];
 
-/// `GET /v1/jobs/{id}/report`. There is none before the end (C-68).
+/// Which execution of a batch.
+const EXECUTION: Parameter =
+    Parameter::new("execution", "The items of this execution; of the one under way if absent.").schema(uuid);
+
+/// `GET /v1/jobs/{id}/report`. Before the end there is none (C-68).
 async fn report(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
     let job = ownership::job(app, caller, id).await?;
@@ -49,8 +66,7 @@ async fn result(call: Call<'_>) -> Result<Response, ApiError> {
 /// one.
 async fn items(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, exchange, caller, id) = (call.app, call.exchange, call.caller(), call.job());
-    let [limit, cursor, status] = items::PARAMETERS;
-    let query = QueryString::of(&exchange.uri, &[limit, cursor, status, "execution"])?;
+    let query = call.query()?;
     let job = ownership::job(app, caller, id).await?;
     exchange.set_subject(RequestSubject::job(&job, false));
     let execution = match query.get("execution").map(str::parse::<ExecutionId>) {

@@ -10,27 +10,64 @@ use forgerun_core::queue::Owner;
 use forgerun_core::schedule::{Schedule, ScheduleId};
 use forgerun_wire::body::{refused as refused_body, violation};
 use forgerun_wire::forge::{
-    DeletedView, SCHEDULE_MEMBERS, ScheduleRequest, ScheduleView, SchedulesView, SubmittedView, read_schedule,
+    DeletedView, SCHEDULE, SCHEDULE_CHANGE, ScheduleRequest, ScheduleView, SchedulesView, SubmittedView,
+    read_schedule,
 };
 
 use super::submit;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::operation::{CURSOR, LIMIT};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::edge::{ApiError, body, respond};
 use crate::schedules;
 use crate::traces::RequestSubject;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/v1/schedules", "list_schedules", |call| Box::pin(list(call))),
+    Route::get("/v1/schedules", "list_schedules", |call| Box::pin(list(call)))
+        .operation("listSchedules", "List the caller's schedules, by name.")
+        .query(&[LIMIT, CURSOR])
+        .replies(&[Reply::json::<SchedulesView>(200, "A page.")]),
     Route::post("/v1/schedules", "register_schedule", |call| Box::pin(register(call)))
-        .members(SCHEDULE_MEMBERS),
-    Route::get("/v1/schedules/{name}", "get_schedule", |call| Box::pin(get(call))),
+        .operation("registerSchedule", "Register a schedule, or change the one of that name.")
+        .body(&SCHEDULE)
+        .replies(&[
+            Reply::json::<ScheduleView>(200, "The schedule was there and is changed. What happened stays."),
+            Reply::json::<ScheduleView>(201, "Registered.").headers(&["Location"]),
+        ])
+        .refuses(REFUSALS),
+    Route::get("/v1/schedules/{name}", "get_schedule", |call| Box::pin(get(call)))
+        .operation("getSchedule", "Get a schedule, with its next runs.")
+        .replies(&[Reply::json::<ScheduleView>(200, "The schedule.")]),
     Route::put("/v1/schedules/{name}", "register_schedule", |call| Box::pin(put(call)))
-        .members(SCHEDULE_MEMBERS),
-    Route::delete("/v1/schedules/{name}", "delete_schedule", |call| Box::pin(delete(call))),
-    Route::post("/v1/schedules/{name}/pause", "change_schedule", |call| Box::pin(pause(call))),
-    Route::post("/v1/schedules/{name}/resume", "change_schedule", |call| Box::pin(resume(call))),
-    Route::post("/v1/schedules/{name}/trigger", "trigger_schedule", |call| Box::pin(trigger(call))),
+        .operation("putSchedule", "Register or change the schedule of the name in the address.")
+        .body(&SCHEDULE_CHANGE)
+        .replies(&[
+            Reply::json::<ScheduleView>(200, "The schedule was there and is changed. What happened stays."),
+            Reply::json::<ScheduleView>(201, "Registered.").headers(&["Location"]),
+        ])
+        .refuses(REFUSALS),
+    Route::delete("/v1/schedules/{name}", "delete_schedule", |call| Box::pin(delete(call)))
+        .operation("deleteSchedule", "Delete a schedule.")
+        .replies(&[Reply::json::<DeletedView>(200, "The schedule is deleted; its jobs stay.")]),
+    Route::post("/v1/schedules/{name}/pause", "change_schedule", |call| Box::pin(pause(call)))
+        .operation("pauseSchedule", "Pause a schedule: it makes no more jobs.")
+        .replies(&[Reply::json::<ScheduleView>(200, "The schedule as it is now.")]),
+    Route::post("/v1/schedules/{name}/resume", "change_schedule", |call| Box::pin(resume(call)))
+        .operation("resumeSchedule", "Resume a schedule, from the next tick on.")
+        .replies(&[Reply::json::<ScheduleView>(200, "The schedule as it is now.")]),
+    Route::post("/v1/schedules/{name}/trigger", "trigger_schedule", |call| Box::pin(trigger(call)))
+        .operation("triggerSchedule", "Make a job of a schedule now.")
+        .replies(&[Reply::json::<SubmittedView>(202, "A job was made.").headers(&["Location"])])
+        .refuses(&[Kind::Duplicate]),
+];
+
+/// What only the registration of a schedule is refused for.
+const REFUSALS: &[Kind] = &[
+    Kind::UnknownJobType,
+    Kind::InvalidCron,
+    Kind::InvalidCallbackUrl,
+    Kind::InvalidQueue,
+    Kind::QueueNameTooLong,
+    Kind::JobPayloadTooLarge,
 ];
 
 fn owner(call: &Call<'_>) -> Owner {
@@ -82,7 +119,7 @@ async fn accept(call: &Call<'_>, name: Name, request: ScheduleRequest) -> Result
 }
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let query = call.query()?;
     let (limit, prefix) = (query.limit()?, owner(&call).prefix());
     let after = query.get("cursor").map(|name| format!("{prefix}{name}")).unwrap_or_default();
     // One more than is shown indicates whether there are more.

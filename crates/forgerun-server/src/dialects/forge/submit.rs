@@ -12,21 +12,43 @@ use forgerun_core::time::Time;
 use forgerun_core::work::{Definition, WorkKind};
 use forgerun_problem::Digest;
 use forgerun_wire::fingerprint::fingerprint;
-use forgerun_wire::forge::{
-    BATCH_MEMBERS, SUBMIT_MEMBERS, SubmitRequest, SubmittedView, read_batch, read_submit, refused,
-};
+use forgerun_wire::forge::{BATCH, SUBMIT, SubmitRequest, SubmittedView, read_batch, read_submit, refused};
 use forgerun_wire::words::forge_type;
 
 use crate::app::App;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::operation::{ACCEPTED, SUBMITTING};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::edge::{ApiError, accepted, respond};
 use crate::limits::POLL_AFTER_S;
 use crate::submission::{Checked, Key, Submission, SubmissionContext, SubmissionTerms, Violations};
 use crate::traces::RequestSubject;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::post("/v1/jobs", "submit", |call| Box::pin(submit(call))).members(SUBMIT_MEMBERS).strict(),
-    Route::post("/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call))).members(BATCH_MEMBERS),
+    Route::post("/v1/jobs", "submit", |call| Box::pin(submit(call)))
+        .strict()
+        .operation("submitJob", "Submit a job.")
+        .headers(SUBMITTING)
+        .body(&SUBMIT)
+        .replies(&[Reply::json::<SubmittedView>(202, "Accepted and stored.").headers(ACCEPTED)])
+        .refuses(REFUSALS),
+    Route::post("/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call)))
+        .operation("submitBatch", "Submit a batch: one job of many items.")
+        .headers(SUBMITTING)
+        .body(&BATCH)
+        .replies(&[Reply::json::<SubmittedView>(202, "Accepted and stored.").headers(ACCEPTED)])
+        .refuses(REFUSALS),
+];
+
+/// What only a submission is refused for.
+const REFUSALS: &[Kind] = &[
+    Kind::UnknownJobType,
+    Kind::ScheduleInPast,
+    Kind::InvalidCallbackUrl,
+    Kind::InvalidQueue,
+    Kind::QueueNameTooLong,
+    Kind::JobPayloadTooLarge,
+    Kind::IdempotencyConflict,
+    Kind::Duplicate,
 ];
 
 /// The terms of `/v1`.

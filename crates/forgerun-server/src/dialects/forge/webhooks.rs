@@ -1,5 +1,6 @@
 //! Webhooks of a client.
 
+use forgerun_wire::request_body;
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -14,34 +15,95 @@ use forgerun_core::webhook::{Health, Secrets, Webhook};
 use forgerun_core::{Answer, Command, Refusal};
 use forgerun_wire::body::{refused as refused_body, violation};
 use forgerun_wire::forge::{
-    DeletedView, DeliveryView, RedeliveredView, WEBHOOK_MEMBERS, WebhookView, WebhooksView, read_webhook,
-    read_webhook_change,
+    DeletedView, DeliveryView, RedeliveredView, WEBHOOK, WEBHOOK_CHANGE, WebhookView, WebhooksView,
+    read_webhook, read_webhook_change,
 };
 use forgerun_wire::time;
 
 use crate::app::App;
 use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::operation::{CURSOR, LIMIT, Parameter};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::edge::{ApiError, body, precondition, respond};
 use crate::limits::{WEBHOOK_SECRET_OVERLAP, WEBHOOK_SECRET_OVERLAP_MAX};
 use crate::webhooks::standard::WebhookSecret;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/v1/webhooks", "list_webhooks", |call| Box::pin(list(call))),
-    Route::post("/v1/webhooks", "register_webhook", |call| Box::pin(register(call))).members(WEBHOOK_MEMBERS),
-    Route::get("/v1/webhooks/{webhook_id}", "get_webhook", |call| Box::pin(get(call))),
+    Route::get("/v1/webhooks", "list_webhooks", |call| Box::pin(list(call)))
+        .operation("listWebhooks", "List the caller's webhooks, oldest first.")
+        .query(&[LIMIT, CURSOR])
+        .replies(&[Reply::json::<WebhooksView>(200, "A page.")]),
+    Route::post("/v1/webhooks", "register_webhook", |call| Box::pin(register(call)))
+        .operation("registerWebhook", "Register a webhook.")
+        .body(&WEBHOOK)
+        .replies(&[
+            Reply::json::<WebhookView>(201, "Registered; the secret is shown this once.").headers(&["ETag"])
+        ])
+        .refuses(&[Kind::InvalidCallbackUrl, Kind::Duplicate]),
+    Route::get("/v1/webhooks/{webhook_id}", "get_webhook", |call| Box::pin(get(call)))
+        .operation("getWebhook", "Get a webhook, and how its deliveries go.")
+        .replies(&[Reply::json::<WebhookView>(200, "The webhook and its health.").headers(&["ETag"])]),
     Route::patch("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(update(call)))
-        .members(WEBHOOK_MEMBERS)
-        .tagged(),
-    Route::delete("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(delete(call))).tagged(),
+        .tagged()
+        .operation("changeWebhook", "Change a webhook.")
+        .headers(&[IF_MATCH])
+        .optional_body(&WEBHOOK_CHANGE)
+        .replies(&[Reply::json::<WebhookView>(200, "The webhook as it is now.").headers(&["ETag"])])
+        .refuses(&[Kind::InvalidCallbackUrl, Kind::Duplicate]),
+    Route::delete("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(delete(call)))
+        .tagged()
+        .operation("deleteWebhook", "Delete a webhook.")
+        .headers(&[IF_MATCH])
+        .replies(&[Reply::json::<DeletedView>(
+            200,
+            "The webhook is deleted, and its deliveries are given up.",
+        )]),
     Route::post("/v1/webhooks/{webhook_id}/rotate-secret", "rotate_secret", |call| Box::pin(rotate(call)))
-        .members(&["overlap_s"])
-        .tagged(),
-    Route::post("/v1/webhooks/{webhook_id}/test", "test_webhook", |call| Box::pin(test(call))).tagged(),
+        .tagged()
+        .operation("rotateSecret", "Give a webhook a new secret; both sign for a while.")
+        .headers(&[IF_MATCH])
+        .optional_body(&ROTATE)
+        .replies(&[Reply::json::<WebhookView>(200, "The webhook with its new secret, shown this once.")
+            .headers(&["ETag"])]),
+    Route::post("/v1/webhooks/{webhook_id}/test", "test_webhook", |call| Box::pin(test(call)))
+        .tagged()
+        .operation("testWebhook", "Send a test to a webhook.")
+        .headers(&[IF_MATCH])
+        .replies(&[Reply::json::<DeliveryView>(202, "A test is on its way.")])
+        .refuses(&[Kind::IllegalTransition]),
     Route::post("/v1/webhooks/{webhook_id}/redeliver", "redeliver", |call| Box::pin(redeliver_failed(call)))
-        .members(&["since"])
-        .tagged(),
+        .tagged()
+        .operation("redeliverFailed", "Send the deliveries again that were given up.")
+        .headers(&[IF_MATCH])
+        .optional_body(&REDELIVER)
+        .replies(&[Reply::json::<RedeliveredView>(202, "On their way again.")])
+        .refuses(&[Kind::IllegalTransition]),
 ];
+
+/// A precondition.
+const IF_MATCH: Parameter = Parameter::header(
+    "If-Match",
+    "Only if the webhook still has this `ETag`; otherwise nothing is done.",
+    "\"650a1b2c3d4e5\"",
+);
+
+request_body! {
+    /// How to change a secret.
+    ROTATE = "RotateRequest" {
+        /// For how long deliveries are signed with the old secret too; a day if absent.
+        "overlap_s": maybe(integer(0, 2_592_000)),
+    }
+    ; examples {"an_hour": {"value": {"overlap_s": 3600}}}
+}
+
+request_body! {
+    /// What to send again.
+    REDELIVER = "RedeliverRequest" {
+        /// What was given up at this moment or later; everything if absent.
+        "since": maybe(time()),
+    }
+    ; examples {"since": {"value": {"since": "2026-05-28T12:00:00.000Z"}}}
+}
 
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let webhook = owned(&call).await?;
@@ -98,7 +160,7 @@ async fn register(call: Call<'_>) -> Result<Response, ApiError> {
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, caller) = (call.app, call.caller());
-    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor"])?;
+    let query = call.query()?;
     let limit = query.limit()?;
     let after = cursor::<WebhookId>(&query)?;
     // One more than is shown indicates whether there are more.

@@ -1,5 +1,7 @@
 //! `workflows`: begin, list, read, cancel, retry, follow.
 
+use forgerun_wire::forge::EventsView;
+use forgerun_wire::request_body;
 use std::sync::Arc;
 
 use axum::http::header::VARY;
@@ -15,12 +17,15 @@ use forgerun_core::state::State;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::envelope::Rules;
 use forgerun_wire::words::{forge_state, parse_forge_state};
-use forgerun_wire::workflow::{self as wire, WORKFLOW_MEMBERS, WorkflowSummary, WorkflowView, WorkflowsView};
+use forgerun_wire::workflow::{self as wire, WORKFLOW, WorkflowSummary, WorkflowView, WorkflowsView};
 
 use crate::app::{App, Filter};
 use crate::edge::accept::{self, FailureFormat};
 use crate::edge::query::QueryString;
-use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::routing::operation::{
+    ACCEPTED, CURSOR, EVENT_CURSOR, LAST_EVENT_ID, LIMIT, STATE, STREAM_ENDED, SUBMITTING,
+};
+use crate::edge::routing::{Answers, Call, Reply, Route};
 use crate::edge::sse::StreamScope;
 use crate::edge::{ApiError, accepted, body, events, failure, ownership, respond};
 use crate::limits::{LIST_ROWS_MAX, OJS_BATCH_BYTES_MAX, POLL_AFTER_S};
@@ -30,18 +35,89 @@ use crate::workflows::{self, StartedWorkflow};
 
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/workflows", "submit_workflow", |call| Box::pin(submit(call)))
-        .members(WORKFLOW_MEMBERS)
-        .body_max(|_| OJS_BATCH_BYTES_MAX),
-    Route::get("/v1/workflows", "list", |call| Box::pin(list(call))),
+        .body_max(|_| OJS_BATCH_BYTES_MAX)
+        .operation("submitWorkflow", "Submit a workflow: jobs that wait for each other.")
+        .headers(SUBMITTING)
+        .body(&WORKFLOW)
+        .replies(&[Reply::json::<WorkflowSummary>(202, "Accepted and stored.").headers(ACCEPTED)])
+        .refuses(REFUSALS),
+    Route::get("/v1/workflows", "list", |call| Box::pin(list(call)))
+        .operation("listWorkflows", "List the caller's workflows, newest first.")
+        .query(&[STATE, LIMIT, CURSOR])
+        .replies(&[Reply::json::<WorkflowsView>(200, "A page.")]),
     Route::get("/v1/workflows/{workflow_id}", "get", |call| Box::pin(get(call)))
-        .answers(Answers::BodyOrFailure),
+        .answers(Answers::BodyOrFailure)
+        .operation("getWorkflow", "Get a workflow with its steps.")
+        .replies(&[Reply::json::<WorkflowView>(
+            200,
+            "The workflow; one that ended badly also as its failure object.",
+        )]),
     Route::post("/v1/workflows/{workflow_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
-        .members(&["compensate"]),
+        .operation("cancelWorkflow", "Cancel what is left of a workflow, and undo what its steps did.")
+        .optional_body(&CANCEL)
+        .replies(&[Reply::json::<WorkflowView>(
+            200,
+            "Cancelled with all its steps, ended before, or `RUNNING` and `canceling` until what it \
+     did is undone.",
+        )]),
     Route::post("/v1/workflows/{workflow_id}/retry", "retry", |call| Box::pin(retry(call)))
-        .members(&["from"]),
+        .operation(
+            "retryWorkflow",
+            "Retry the steps that failed and those that had no turn; all of them if the workflow was \
+     compensated.",
+        )
+        .optional_body(&RETRY)
+        .replies(&[Reply::json::<WorkflowView>(200, "Running again.")])
+        .refuses(&[Kind::IllegalTransition, Kind::RetryLimitReached]),
     Route::get("/v1/workflows/{workflow_id}/events", "events", |call| Box::pin(of_workflow(call)))
-        .answers(Answers::BodyOrEvents),
+        .answers(Answers::BodyOrEvents)
+        .operation(
+            "listEventsOfWorkflow",
+            "List what happened to a workflow; with `Accept: text/event-stream` as it happens.",
+        )
+        .query(&[LIMIT, EVENT_CURSOR])
+        .headers(&[LAST_EVENT_ID])
+        .replies(&[
+            Reply::json::<EventsView>(
+                200,
+                "The changes of its state; as a stream, with its progress, until it ends.",
+            ),
+            STREAM_ENDED,
+        ]),
 ];
+
+/// What only a submission is refused for.
+const REFUSALS: &[Kind] = &[
+    Kind::UnknownJobType,
+    Kind::JobTypeTooLong,
+    Kind::InvalidRetryPolicy,
+    Kind::InvalidMetadata,
+    Kind::MetadataTooLarge,
+    Kind::UnsupportedFeature,
+    Kind::InvalidCallbackUrl,
+    Kind::InvalidQueue,
+    Kind::QueueNameTooLong,
+    Kind::JobPayloadTooLarge,
+    Kind::IdempotencyConflict,
+];
+
+request_body! {
+    /// How a workflow is cancelled.
+    CANCEL = "WorkflowCancel" {
+        /// Whether the compensations of steps that succeeded run; `true` by default. `false` also stops those under way.
+        "compensate": maybe(truth()),
+    }
+    ; examples {"at once": {"value": {"compensate": false}}}
+}
+
+request_body! {
+    /// Where a workflow goes on.
+    RETRY = "WorkflowRetry" {
+        /// The id of a step: it and all that depend on it run again, and the others stay.
+        "from": maybe(text()),
+    }
+    ; examples {"from a step": {"value": {"from": "charge"}}}
+}
 
 const SUBMIT: &str = "POST /v1/workflows";
 
@@ -70,7 +146,7 @@ async fn submit(call: Call<'_>) -> Result<Response, ApiError> {
 
 /// `GET /v1/workflows?state=…&limit=…&cursor=…`: newest first. The cursor is the last one shown.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["state", "limit", "cursor"])?;
+    let query = call.query()?;
     let filter = Filter { client: Some(call.caller().client), ..filter(&query)? };
     let (jobs, next) = workflows::list(call.app, filter).await?;
     let workflows = jobs.iter().map(WorkflowSummary::new).collect();

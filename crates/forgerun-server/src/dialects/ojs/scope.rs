@@ -14,7 +14,7 @@ use forgerun_wire::problem::RefusedRequest;
 use super::refusals;
 use super::reply::OJS_VERSION;
 use crate::app::App;
-use crate::edge::routing::{Call, RouteAccess};
+use crate::edge::routing::{Call, Callers, RouteAccess};
 use crate::edge::{ApiError, Exchange, Who, auth};
 
 const TENANT: HeaderName = HeaderName::from_static("x-ojs-tenant");
@@ -22,10 +22,12 @@ const TENANT: HeaderName = HeaderName::from_static("x-ojs-tenant");
 /// Bytes of a tenant's name: it is part of every key of its queues.
 const TENANT_BYTES_MAX: usize = 128;
 
-pub(in crate::dialects) const CLIENT: RouteAccess = RouteAccess::Own(client);
+/// For clients.
+pub(in crate::dialects) const CLIENT: RouteAccess = RouteAccess::Own(client, Callers::Client);
 
 /// For clients, and for the operator on behalf of any of them.
-pub(in crate::dialects) const CLIENT_OR_OPERATOR: RouteAccess = RouteAccess::Own(client_or_operator);
+pub(in crate::dialects) const CLIENT_OR_OPERATOR: RouteAccess =
+    RouteAccess::Own(client_or_operator, Callers::ClientOrOperator);
 
 type Admitting<'a> = Pin<Box<dyn Future<Output = Result<Who, ApiError>> + Send + 'a>>;
 

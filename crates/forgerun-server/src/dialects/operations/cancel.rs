@@ -7,18 +7,23 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use forgerun_core::Command;
 use forgerun_core::command::{Cancel, Owned};
-use forgerun_wire::operations::{CANCEL_MEMBERS, CancelRequest, read_cancel};
+use forgerun_wire::operations::{CANCEL, CancelRequest, StatusView, read_cancel};
 
 use super::status;
 use crate::edge::ownership::OwnedExecution;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::edge::{ApiError, ownership};
 use crate::traces::RequestSubject;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::delete("/api/v1/jobs/{jobId}", "cancel", |call| Box::pin(cancel(call))).members(CANCEL_MEMBERS),
+    Route::delete("/api/v1/jobs/{jobId}", "cancel", |call| Box::pin(cancel(call)))
+        .operation("deleteJob", "Cancel an execution.")
+        .optional_body(&CANCEL)
+        .replies(&[Reply::json::<StatusView>(200, "Cancelled, or ended before.")]),
     Route::post("/api/v1/jobs/{jobId}/cancel", "cancel", |call| Box::pin(cancel(call)))
-        .members(CANCEL_MEMBERS),
+        .operation("cancel", "Cancel an execution.")
+        .optional_body(&CANCEL)
+        .replies(&[Reply::json::<StatusView>(200, "Cancelled, or ended before.")]),
 ];
 
 /// The default cancel reason.

@@ -2,14 +2,29 @@
 
 use axum::response::Response;
 
-use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::routing::operation::{EVENT_CURSOR, LAST_EVENT_ID, LIMIT, STREAM_ENDED};
+use crate::edge::routing::{Answers, Call, Reply, Route};
 use crate::edge::sse::StreamScope;
 use crate::edge::{ApiError, events, ownership};
 use crate::traces::RequestSubject;
+use forgerun_wire::forge::EventsView;
 
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/api/v1/jobs/{jobId}/events", "events", |call| Box::pin(get(call)))
-        .answers(Answers::BodyOrEvents)];
+        .answers(Answers::BodyOrEvents)
+        .operation(
+            "listExecutionEvents",
+            "List what happened to an execution; with `Accept: text/event-stream` as it happens.",
+        )
+        .query(&[LIMIT, EVENT_CURSOR])
+        .headers(&[LAST_EVENT_ID])
+        .replies(&[
+            Reply::json::<EventsView>(
+                200,
+                "The execution's changes of state; as a stream, followed by what happens until it ends.",
+            ),
+            STREAM_ENDED,
+        ])];
 
 /// The events of one execution only, without those of retries.
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {

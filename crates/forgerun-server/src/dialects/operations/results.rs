@@ -8,17 +8,37 @@ use forgerun_wire::words;
 
 use crate::edge::ownership::OwnedExecution;
 use crate::edge::results::{self, ResultFormat};
+use crate::edge::routing::operation::{OF_RESULT, RESULT, RESULT_PARTS};
 use crate::edge::routing::{Answers, Call, Route};
 use crate::edge::{ApiError, ownership};
 use crate::traces::RequestSubject;
 
 /// The routes of results. A result has a media type of its own.
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/api/v1/jobs/{jobId}/result", "result", |call| Box::pin(get(call))).answers(Answers::Any),
-    Route::get("/api/v1/results/{jobId}", "result", |call| Box::pin(get(call))).answers(Answers::Any),
-    Route::get("/api/v1/reports/{jobId}", "result", |call| Box::pin(get(call))).answers(Answers::Any),
+    Route::get("/api/v1/jobs/{jobId}/result", "result", |call| Box::pin(get(call)))
+        .answers(Answers::Any)
+        .operation("getResultOfJob", "Download the result of a completed execution.")
+        .headers(RESULT_PARTS)
+        .replies(RESULT)
+        .refuses(OF_RESULT),
+    Route::get("/api/v1/results/{jobId}", "result", |call| Box::pin(get(call)))
+        .answers(Answers::Any)
+        .operation("getResultById", "Download the result.")
+        .headers(RESULT_PARTS)
+        .replies(RESULT)
+        .refuses(OF_RESULT),
+    Route::get("/api/v1/reports/{jobId}", "result", |call| Box::pin(get(call)))
+        .answers(Answers::Any)
+        .operation("getReportOfJob", "Download the result, by the name that reports have.")
+        .headers(RESULT_PARTS)
+        .replies(RESULT)
+        .refuses(OF_RESULT),
     Route::get("/api/v1/reports/{jobId}/download", "result", |call| Box::pin(download(call)))
-        .answers(Answers::Any),
+        .answers(Answers::Any)
+        .operation("downloadReport", "Download the result as a file.")
+        .headers(RESULT_PARTS)
+        .replies(RESULT)
+        .refuses(OF_RESULT),
 ];
 
 /// `GET /api/v1/jobs/{jobId}/result`, `…/reports/{jobId}`, `…/results/{jobId}`.

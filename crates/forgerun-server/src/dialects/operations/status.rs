@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::http::header::{LINK, RETRY_AFTER, VARY};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
+use forgerun_core::catalog::Kind;
 use forgerun_core::job::{Dialect, Job};
 use forgerun_core::rows::Outcome;
 use forgerun_core::state::State;
@@ -20,13 +21,33 @@ use crate::app::{App, JobsAhead};
 use crate::edge::accept::{self, FailureFormat};
 use crate::edge::ownership::OwnedExecution;
 use crate::edge::prefer::{APPLIED, Prefer};
-use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::routing::operation::PREFER;
+use crate::edge::routing::{Answers, Call, Reply, Route};
 use crate::edge::{ApiError, Exchange, failure, ownership, respond, wait};
 use crate::limits::QUEUE_PLACES_COUNTED;
 use crate::traces::RequestSubject;
 
-pub(super) const ROUTES: &[Route] =
-    &[Route::get("/api/v1/jobs/{jobId}", "get", |call| Box::pin(get(call))).answers(Answers::BodyOrFailure)];
+/// The route.
+pub(super) const ROUTES: &[Route] = &[Route::get("/api/v1/jobs/{jobId}", "get", |call| Box::pin(get(call)))
+    .answers(Answers::BodyOrFailure)
+    .operation(
+        "getStatus",
+        "Get the status of an execution: 202 while it waits or runs, 200 once it has ended.",
+    )
+    .headers(&[PREFER])
+    .replies(&[
+        Reply::json::<StatusView>(202, "It waits or runs: ask again.").headers(&[
+            "Vary",
+            "Retry-After",
+            "Preference-Applied?",
+        ]),
+        Reply::json::<StatusView>(
+            200,
+            "It has ended, and stays as it is. A failed one is its failure object, or JSON if \
+     `Accept` names it.",
+        ),
+    ])
+    .refuses(&[Kind::WorkerUnavailable])];
 
 /// The content type in the pattern's document.
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");

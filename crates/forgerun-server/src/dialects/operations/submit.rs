@@ -5,35 +5,65 @@ use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
+use forgerun_core::catalog::Kind;
 use forgerun_core::item::Item;
 use forgerun_core::job::{Head, Input, Job, Name};
 use forgerun_core::work::Definition;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::operations::{
-    BATCH_MEMBERS, SUBMIT_MEMBERS, SubmitRequest, read_batch, read_submit, refused, status_path,
+    AcceptedView, BATCH, SUBMIT, SubmitRequest, read_batch, read_submit, refused, status_path,
 };
 
 use super::status;
 use crate::app::App;
 use crate::config::Operation;
 use crate::edge::ownership::OwnedExecution;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::operation::{ACCEPTED, SUBMITTING};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::edge::{ApiError, accepted};
 use crate::submission::{Key, Submission, SubmissionContext, SubmissionTerms, Violations};
 use crate::traces::RequestSubject;
 
 /// The fixed submission routes.
 pub(super) const ROUTES: &[Route] = &[
-    Route::post("/api/v1/jobs", "submit", |call| Box::pin(submit(call))).members(SUBMIT_MEMBERS).strict(),
+    Route::post("/api/v1/jobs", "submit", |call| Box::pin(submit(call)))
+        .strict()
+        .operation("beginJob", "Begin a job.")
+        .headers(SUBMITTING)
+        .body(&SUBMIT)
+        .replies(&[Reply::json::<AcceptedView>(202, "Accepted and stored.").headers(ACCEPTED)])
+        .refuses(REFUSALS),
     Route::post("/api/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call)))
-        .members(BATCH_MEMBERS),
+        .operation(
+            "beginBatch",
+            "Begin a batch: one job of many items. Either all items are simulated or none is.",
+        )
+        .headers(SUBMITTING)
+        .body(&BATCH)
+        .replies(&[Reply::json::<AcceptedView>(202, "Accepted and stored.").headers(ACCEPTED)])
+        .refuses(REFUSALS),
 ];
 
 /// The route of every configured operation, each at a path of its own.
 pub(super) static OPERATION: Route =
     Route::post("/api/v1/{resource}/{action}", "submit", |call| Box::pin(submit_operation(call)))
-        .members(SUBMIT_MEMBERS)
-        .strict();
+        .strict()
+        .operation("begin", "Begin the operation `{}`, as it is configured; `type` may be left out.")
+        .headers(SUBMITTING)
+        .body(&SUBMIT)
+        .replies(&[Reply::json::<AcceptedView>(202, "Accepted and stored.").headers(ACCEPTED)])
+        .refuses(REFUSALS);
+
+/// What only a submission is refused for.
+const REFUSALS: &[Kind] = &[
+    Kind::UnknownJobType,
+    Kind::JobTypeTooLong,
+    Kind::InvalidCallbackUrl,
+    Kind::InvalidQueue,
+    Kind::QueueNameTooLong,
+    Kind::JobPayloadTooLarge,
+    Kind::IdempotencyConflict,
+];
 
 /// The terms of `/api/v1`.
 const TERMS: SubmissionTerms = SubmissionTerms {

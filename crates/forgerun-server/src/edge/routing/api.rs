@@ -2,8 +2,11 @@
 
 use axum::http::HeaderMap;
 use axum::response::Response;
+use forgerun_core::catalog::Kind;
 use forgerun_core::job::Dialect;
 use forgerun_wire::problem::RefusedRequest;
+use forgerun_wire::status;
+use serde_json::Value;
 
 use super::Route;
 use crate::app::App;
@@ -46,7 +49,26 @@ pub trait Api: Send + Sync {
         true
     }
 
-    /// The answer to a refused request. `Retry-After`, `Allow` and similar headers are added to it.
+    /// The status of a refusal, for the OpenAPI document.
+    fn refusal_status(&self, config: &Config, kind: Kind) -> u16 {
+        let _ = config;
+        status::http(kind, self.dialect())
+    }
+
+    /// The body of a refusal, for the OpenAPI document; `None` for the problem in the words of the dialect.
+    fn refusal_example(
+        &self,
+        config: &Config,
+        base: &str,
+        refused: &RefusedRequest,
+        instance: &str,
+    ) -> Option<Value> {
+        let _ = (config, base, refused, instance);
+        None
+    }
+
+    /// The answer to a request that is refused, by `refused` in the words for it. `Retry-After`, `Allow` and the like are
+    /// added to it.
     fn refusal(&self, app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
         finish::problem(app, exchange, refused)
     }

@@ -9,7 +9,8 @@ use forgerun_core::job::Head;
 
 use super::table::decoded;
 use crate::app::App;
-use crate::edge::{Caller, Exchange, Who};
+use crate::edge::query::QueryString;
+use crate::edge::{ApiError, Caller, Exchange, Who};
 
 /// A request that has passed the common checks.
 pub struct Call<'a> {
@@ -60,7 +61,12 @@ impl Call<'_> {
         }
     }
 
-    /// Another id in the path; `None` if it is malformed.
+    /// The query, with the parameters that the route has.
+    pub(crate) fn query(&self) -> Result<QueryString, ApiError> {
+        QueryString::of_route(self.exchange)
+    }
+
+    /// Another id of the path; `None` if it is none.
     pub fn id<T: FromStr>(&self, parameter: &str) -> Option<T> {
         self.text(parameter).parse().ok()
     }

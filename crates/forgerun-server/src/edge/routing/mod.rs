@@ -10,6 +10,7 @@
 
 mod api;
 mod call;
+pub mod operation;
 mod route;
 mod table;
 #[cfg(test)]
@@ -29,7 +30,8 @@ use crate::app::App;
 
 pub use api::Api;
 pub use call::Call;
-pub use route::{AccessCheck, Answering, Answers, Handler, RateCount, Route, RouteAccess, Verb};
+pub use operation::Reply;
+pub use route::{AccessCheck, Answering, Answers, Callers, Handler, RateCount, Route, RouteAccess, Verb};
 pub(crate) use table::Parameters;
 pub use table::Table;
 
@@ -110,6 +112,6 @@ async fn admit(app: &App, exchange: &mut Exchange, access: RouteAccess) -> Resul
         RouteAccess::Client => auth::client(app, exchange).await.map(Who::Client),
         RouteAccess::ClientOrOperator => auth::client_or_operator(app, exchange).await,
         RouteAccess::Operator => auth::operator(app, exchange).await,
-        RouteAccess::Own(gate) => gate(app, exchange).await,
+        RouteAccess::Own(gate, _) => gate(app, exchange).await,
     }
 }

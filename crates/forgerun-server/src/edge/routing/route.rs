@@ -4,7 +4,9 @@
 //!
 //! ```ignore
 //! pub(super) const ROUTES: &[Route] =
-//!     &[Route::post("/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))];
+//!     &[Route::post("/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
+//!         .operation("cancelJob", "Cancel a job that has not ended.")
+//!         .replies(&[Reply::json::<CanceledView>(200, "Cancelled, or ended before.")])];
 //!
 //! async fn cancel(call: Call<'_>) -> Result<Response, ApiError> { … }
 //! ```
@@ -18,8 +20,11 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::Method;
 use axum::response::Response;
+use forgerun_core::catalog::Kind;
+use forgerun_wire::request::RequestBody;
 
 use super::Call;
+use super::operation::{Operation, Parameter, Reply};
 use crate::app::App;
 use crate::config::Limits;
 use crate::edge::{ApiError, Exchange, Who};
@@ -69,8 +74,39 @@ pub enum RouteAccess {
     /// A client, or the operator for all of them.
     ClientOrOperator,
     Operator,
-    /// By a rule of the route's own.
-    Own(AccessCheck),
+    /// By a rule of the route's own, and who passes by it.
+    Own(AccessCheck, Callers),
+}
+
+impl RouteAccess {
+    /// Who may ask, as the OpenAPI document says it.
+    pub const fn callers(self) -> Callers {
+        match self {
+            RouteAccess::Anyone => Callers::Anyone,
+            RouteAccess::Optional => Callers::AnyoneOrOperator,
+            RouteAccess::Client => Callers::Client,
+            RouteAccess::ClientOrOperator => Callers::ClientOrOperator,
+            RouteAccess::Operator => Callers::Operator,
+            RouteAccess::Own(_, callers) => callers,
+        }
+    }
+}
+
+/// Who may ask, as the OpenAPI document says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callers {
+    /// Anybody.
+    Anyone,
+    /// Anybody, or only the operator if so configured.
+    AnyoneOrOperator,
+    /// A client with a key; for its first key, anybody.
+    FirstKey,
+    /// A client, or the operator.
+    ClientOrOperator,
+    /// A client.
+    Client,
+    /// The operator.
+    Operator,
 }
 
 /// The limit that a client's request counts against.
@@ -131,6 +167,8 @@ pub struct Route {
     /// Timeout, if not the default.
     pub timeout: Option<Duration>,
     pub handler: Handler,
+    /// What the OpenAPI document says of it.
+    pub operation: Operation,
 }
 
 type Whole = for<'a> fn(Call<'a>) -> Answering<'a>;
@@ -150,6 +188,7 @@ impl Route {
             body_max: |limits| limits.max_body_bytes,
             timeout: None,
             handler,
+            operation: Operation::NONE,
         }
     }
 
@@ -199,9 +238,41 @@ impl Route {
         Route { answers, ..self }
     }
 
-    /// Sets the members of the body.
-    pub const fn members(self, members: &'static [&'static str]) -> Route {
-        Route { members, ..self }
+    /// What generated clients call it, and what it does.
+    pub const fn operation(self, id: &'static str, summary: &'static str) -> Route {
+        Route { operation: Operation { id, summary, ..self.operation }, ..self }
+    }
+
+    /// Takes these parameters in the query.
+    pub const fn query(self, query: &'static [Parameter]) -> Route {
+        Route { operation: Operation { query, ..self.operation }, ..self }
+    }
+
+    /// Looks at these header fields.
+    pub const fn headers(self, headers: &'static [Parameter]) -> Route {
+        Route { operation: Operation { headers, ..self.operation }, ..self }
+    }
+
+    /// Takes a body, which must be there.
+    pub const fn body(self, body: &'static RequestBody) -> Route {
+        let operation = Operation { body: Some((body, true)), ..self.operation };
+        Route { members: body.members, operation, ..self }
+    }
+
+    /// Takes a body, which may be left out.
+    pub const fn optional_body(self, body: &'static RequestBody) -> Route {
+        let operation = Operation { body: Some((body, false)), ..self.operation };
+        Route { members: body.members, operation, ..self }
+    }
+
+    /// Answers like this unless it refuses.
+    pub const fn replies(self, replies: &'static [Reply]) -> Route {
+        Route { operation: Operation { replies, ..self.operation }, ..self }
+    }
+
+    /// Refuses for these reasons, beside those that follow from what it is.
+    pub const fn refuses(self, refusals: &'static [Kind]) -> Route {
+        Route { operation: Operation { refusals, ..self.operation }, ..self }
     }
 
     pub const fn strict(self) -> Route {

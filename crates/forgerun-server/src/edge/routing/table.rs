@@ -90,6 +90,7 @@ impl Table {
         exchange.route = methods.pattern;
         let route = methods.route(&exchange.method).ok_or_else(|| ApiError::method(&methods.allow()))?;
         exchange.action = route.action;
+        exchange.operation = &route.operation;
         Ok(route)
     }
 

@@ -1,7 +1,6 @@
 //! The tables of all APIs.
 
 use axum::http::Method;
-use forgerun_wire::openapi;
 
 use super::*;
 use crate::config::{Config, Sources};
@@ -117,48 +116,4 @@ fn every_route_has_a_word_for_the_log() {
         let word = |letter: char| letter.is_ascii_lowercase() || letter == '_';
         assert!(!route.action.is_empty() && route.action.chars().all(word), "{}", route.path);
     }
-}
-
-#[test]
-fn the_openapi_document_has_every_route_and_method_and_no_other() {
-    let declared = [openapi::DeclaredOperation { name: "reports/generate", expected: None }];
-    let document = openapi::document_with("", &declared, openapi::KeyPolicy::Needed);
-    let mut documented = Vec::new();
-    for (path, item) in document["paths"].as_object().unwrap() {
-        let methods = item.as_object().unwrap().keys().map(|method| method.to_uppercase());
-        documented.extend(methods.map(|method| (path.as_str(), method)));
-    }
-    let tables = tables(&[]);
-    documented.retain(|(path, _)| tables.iter().any(|table| table.covers(path)));
-    let apis = dialects::ALL.iter().filter(|api| api.is_in_openapi());
-    let rows = apis.flat_map(|api| api.routes().iter().copied().flatten());
-    let mut routed: Vec<(&str, String)> =
-        rows.map(|route| (route.path, route.verb.word().to_owned())).collect();
-    routed.push(("/api/v1/reports/generate", "POST".to_owned()));
-    documented.sort();
-    routed.sort();
-    assert_eq!(documented, routed);
-}
-
-#[test]
-fn a_route_knows_every_member_that_the_document_says_its_body_may_have() {
-    let document = openapi::document_with("", &[], openapi::KeyPolicy::Needed);
-    let mut n_members = 0;
-    for api in dialects::ALL.iter().filter(|api| !api.takes_any_members()) {
-        for route in api.routes().iter().copied().flatten().filter(|route| route.verb != Verb::Get) {
-            let operation = &document["paths"][route.path][route.verb.word().to_ascii_lowercase()];
-            let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
-            let Some(name) = schema["$ref"].as_str().and_then(|name| name.rsplit('/').next()) else {
-                assert!(route.members.is_empty(), "{} takes a body without a schema", route.path);
-                continue;
-            };
-            // A body without members has no properties.
-            let properties = document["components"]["schemas"][name]["properties"].as_object();
-            for member in properties.into_iter().flat_map(|properties| properties.keys()) {
-                assert!(route.members.contains(&member.as_str()), "{} does not know {member}", route.path);
-            }
-            n_members += route.members.len();
-        }
-    }
-    assert!(n_members > 40, "members are compared");
 }

@@ -44,7 +44,7 @@ async fn the_yaml_that_is_served_is_the_document_to_whoever_else_reads_it() {
     let text = served("/asyncapi.yaml", "application/yaml").await;
     let read = judged(judges::YAML, "yaml", "asyncapi.yaml", text);
     let read: Value = serde_json::from_str(&read).unwrap();
-    assert_eq!(read, forgerun_wire::asyncapi::document("https://forge.example"));
+    assert_eq!(read, forgerun_server::documents::asyncapi::document("https://forge.example"));
 }
 
 #[tokio::test]
@@ -53,7 +53,7 @@ async fn every_stream_of_the_asyncapi_document_is_served() {
     let client = server.client().await;
     let job = client.job().await;
     client.post(&format!("/v1/jobs/{job}/cancel")).await.expect(200);
-    let streams: Vec<&str> = forgerun_wire::asyncapi::streams().collect();
+    let streams: Vec<&str> = forgerun_server::documents::asyncapi::streams().collect();
     assert!(!streams.is_empty());
     for address in streams {
         // A stream of what is over ends by itself; of others, a page shows that they are there.
@@ -72,7 +72,7 @@ async fn every_schema_is_valid_by_the_meta_schema() {
     let openapi: Value = serde_json::from_str(&served("/openapi.json", "application/json").await).unwrap();
     let schemas = openapi["components"]["schemas"].as_object().unwrap();
     assert!(schemas.len() > 20);
-    let asyncapi = forgerun_wire::asyncapi::document("");
+    let asyncapi = forgerun_server::documents::asyncapi::document("");
     let schemas = schemas.iter().chain(asyncapi["components"]["schemas"].as_object().unwrap());
     for (name, schema) in schemas {
         meta::validate(schema).unwrap_or_else(|error| panic!("{name}: {error}"));

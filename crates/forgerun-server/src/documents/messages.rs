@@ -10,11 +10,10 @@ use forgerun_core::time::Time;
 use forgerun_core::webhook::{Disabled, DisabledReason, Notice};
 use forgerun_core::work::{Definition, WorkKind};
 use forgerun_problem::MEDIA_TYPE_JSON;
+use forgerun_wire::event::{EventBody, JSON, Word};
+use forgerun_wire::example::ExampleJob;
+use forgerun_wire::outcome::Outcomes;
 use serde_json::{Value, json};
-
-use crate::event::{EventBody, JSON, Word};
-use crate::example::ExampleJob;
-use crate::outcome::Outcomes;
 
 /// What the message is called in the document.
 pub(super) fn name(word: Word) -> String {

@@ -1,19 +1,18 @@
 //! The AsyncAPI 3.0 document: what the server says without being asked each time, on event streams and to webhooks.
 //!
-//! - the words of events come from [`crate::event`], so a new one does not compile before it is described here;
+//! - the words of events come from [`forgerun_wire::event`], so a new one does not compile before it is described here;
 //! - the schemas are those of the OpenAPI document, as far as events use them;
-//! - the examples are told by the same code that tells real events, about jobs that never were ([`crate::example`]);
+//! - the examples are told by the same code that tells real events, about jobs that never were ([`forgerun_wire::example`]);
 //! - `yaml` writes it down.
-
-mod messages;
-mod yaml;
 
 use std::collections::BTreeSet;
 
+use forgerun_wire::event::Word;
+use forgerun_wire::forge::{EventView, NoticeView};
+use forgerun_wire::schema;
 use serde_json::{Map, Value, json};
 
-use crate::event::Word;
-use crate::openapi;
+use super::{messages, problems, yaml};
 
 /// The media type of the document.
 pub const MEDIA_TYPE: &str = "application/yaml";
@@ -72,6 +71,22 @@ const CHANNELS: [Channel; 4] = [
 /// Addresses of event streams, as the document has them.
 pub fn streams() -> impl Iterator<Item = &'static str> {
     CHANNELS.iter().filter_map(|channel| channel.address)
+}
+
+/// The schema of a stream: what there is to say of a text.
+pub(super) fn stream_schema() -> Value {
+    let names: Vec<&str> = Word::ALL.into_iter().filter(|word| word.is_of_job()).map(Word::sse).collect();
+    json!({
+        "type": "string",
+        "description": format!(
+            "Server-sent events as the HTML standard has them. `event` is one of {}; on the stream of a client also `{}`, or \
+             `reset` when events after `Last-Event-ID` are not kept any more; `id` is the `event_id`; `data` is one JSON object: \
+             for an execution that ended badly its failure object (FailedJob), for a webhook that was disabled a WebhookEvent, \
+             otherwise the members for asynchronous jobs and those of Event. Lines that begin with a colon keep the connection alive.",
+            names.join(", "),
+            Word::WebhookDisabled.sse()
+        ),
+    })
 }
 
 /// The document of a server at this public address, as YAML.
@@ -169,7 +184,11 @@ fn server(base: &str) -> Option<Value> {
 
 /// The schemas that the messages refer to, and those that these refer to.
 fn schemas(messages: &Map<String, Value>) -> Map<String, Value> {
-    let Value::Object(mut all) = openapi::bodies() else { unreachable!("bodies are an object of schemas") };
+    let mut generator = schema::generator();
+    generator.subschema_for::<EventView>();
+    generator.subschema_for::<NoticeView>();
+    let mut all = problems::schemas();
+    all.extend(generator.take_definitions(true));
     all.insert("Told".into(), messages::told());
     let mut wanted = BTreeSet::new();
     messages.values().for_each(|message| references(&message["payload"], &mut wanted));
