@@ -174,10 +174,10 @@ fn what_is_open_is_refused_in_public() {
             "[auth]\nadmin_token = 'twenty-one-characters'",
             "auth.admin_token = (hidden) (from my.toml): has less than 128 bits",
         ),
-        (&format!("{token}mode = 'open'"), "auth.mode = \"open\" (from my.toml): lets anybody in"),
+        (&format!("{token}mode = 'open'"), "auth.mode = \"open\" (from my.toml): lets any caller in"),
         (
             &format!("{token}[ojs]\ntest_hooks = true"),
-            "ojs.test_hooks = true (from my.toml): lets anybody wipe",
+            "ojs.test_hooks = true (from my.toml): lets any caller delete",
         ),
     ] {
         let sources = Sources { flags: vec![listen("0.0.0.0:0")], ..file(text) };
@@ -260,7 +260,7 @@ fn grpc_lets_nobody_in_without_a_key_from_elsewhere() {
     let open = [("FORGERUN_AUTH__MODE", "open"), ("FORGERUN_GRPC__ADDR", "0.0.0.0:9090")];
     check(
         &environment(&open),
-        &["grpc.addr = \"0.0.0.0:9090\"", "lets anybody in", "accepted is a loopback address"],
+        &["grpc.addr = \"0.0.0.0:9090\"", "lets any caller in", "accepted is a loopback address"],
     );
 }
 
