@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use forgerun_core::catalog::Kind;
 use forgerun_problem::{MEDIA_TYPE_JSON, MEDIA_TYPE_XML};
 use forgerun_wire::problem::RefusedRequest;
+use forgerun_wire::request::RequestBody;
 use forgerun_wire::schema;
 use schemars::SchemaGenerator;
 use serde_json::{Map, Value, json};
@@ -29,9 +30,10 @@ pub const MEDIA_TYPE: &str = "application/json";
 const JOB: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
 const DESCRIPTION: &str = "Every error is a problem (RFC 9457) in JSON, or in XML if `Accept` asks for it, and its `type` leads to a page \
-    about it. The paths under `/ojs/v1` are those of Open Job Spec and are not listed here: `/ojs/manifest` leads to them. Any other path that \
-    is not listed is answered with 404, a method that is not listed with 405 and `Allow`; HEAD goes wherever GET goes. Unknown members of a \
-    body are refused, unless the operator has set `api.unknown_members = \"ignore\"`; null counts as absent.";
+    about it. Under `/ojs/v1` it is the error object of Open Job Spec, with the members of a problem. A path that is not listed is answered \
+    with 404, a method that is not listed with 405 and `Allow`; HEAD goes wherever GET goes. Unknown members of a body are refused, unless \
+    the operator has set `api.unknown_members = \"ignore\"`; null counts as absent. Under `/ojs/v1` unknown members are ignored, as Open Job \
+    Spec has it. Jobs over gRPC are described by their .proto files.";
 
 /// Tags with their descriptions.
 const TAGS: [(&str, &str); 10] = [
@@ -179,13 +181,18 @@ impl<'a> Fold<'a> {
             let schema = reference("schemas", "Nothing");
             return json!({"required": false, "content": {row.media_types[0]: {"schema": schema}}});
         };
-        for body in body.parts.iter().copied().chain([body]) {
-            self.schemas.entry(body.name).or_insert_with(|| body.schema());
-        }
+        self.describe(body);
         let media = json!({"schema": reference("schemas", body.name), "examples": (body.examples)()});
         let content: Map<String, Value> =
             row.media_types.iter().map(|media_type| ((*media_type).to_owned(), media.clone())).collect();
         json!({"required": required, "content": content})
+    }
+
+    /// Takes the schema of a body, and of those that it refers to.
+    fn describe(&mut self, body: &RequestBody) {
+        for body in body.parts.iter().copied().chain([body]) {
+            self.schemas.entry(body.name).or_insert_with(|| body.schema());
+        }
     }
 
     fn responses(&mut self, row: &Row) -> Value {
@@ -211,6 +218,13 @@ impl<'a> Fold<'a> {
         let mut own: Vec<&str> = reply.headers.to_vec();
         match reply.content {
             ReplyContent::Nothing => {}
+            ReplyContent::Object(object) => {
+                self.describe(object);
+                let schema = reference("schemas", object.name);
+                for media_type in row.media_types {
+                    content.insert((*media_type).to_owned(), json!({"schema": schema}));
+                }
+            }
             ReplyContent::Json(schema) => {
                 let schema = schema(&mut self.generator);
                 for media_type in row.media_types {

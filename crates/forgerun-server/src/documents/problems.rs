@@ -39,6 +39,14 @@ pub(super) fn schemas() -> Map<String, Value> {
             }}),
         ),
         (
+            "OjsError",
+            "Why a request of /ojs/v1 was refused: the error of Open Job Spec, with the members of a problem.",
+            json!({"type": "object", "required": required, "properties": {
+                "error": ojs_error(),
+                "errors": errors,
+            }}),
+        ),
+        (
             "FailedJob",
             "The failure object of a job that ended badly.",
             json!({
@@ -83,6 +91,27 @@ fn codes() -> Value {
             "details": {"type": "object", "description": "Facts, by name."},
             "doc_url": {"type": "string", "format": "uri-reference", "description": "A page about the code."},
             "processingStage": {"enum": stages, "description": "How far the request or the job had come."},
+        },
+    })
+}
+
+/// The `error` of Open Job Spec's HTTP binding.
+fn ojs_error() -> Value {
+    json!({
+        "type": "object",
+        "description": "The error as the HTTP binding has it.",
+        "required": ["code", "type", "message", "retryable", "details", "request_id", "canonical_code", "hint", "docs_url", "doc_url"],
+        "properties": {
+            "code": text("The code of the HTTP binding."),
+            "type": text("The same in lower case."),
+            "message": text("In English, never empty."),
+            "retryable": {"type": "boolean", "description": "Whether to try again."},
+            "details": {"type": "object", "description": "Facts, by name."},
+            "request_id": text("The id of the request."),
+            "canonical_code": text("The code of the catalogue."),
+            "hint": text("What to do about it."),
+            "docs_url": text("A page about the code."),
+            "doc_url": text("The same."),
         },
     })
 }

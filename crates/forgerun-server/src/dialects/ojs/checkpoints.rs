@@ -17,37 +17,80 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::scope::{CLIENT, Scope};
-use super::{refusals, reply, results};
+use super::scope::{CLIENT, OF_LEASE, Scope};
+use super::{objects, refusals, reply, results};
 use crate::edge::ApiError;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::{Call, Reply, Route};
 
 /// The routes of checkpoints. SDKs use those with `checkpoints`; some repeat the prefix (D31).
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/jobs/{job_id}/checkpoint", "get_checkpoint", |call| Box::pin(get(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsGetCheckpointOfJob", "Get what a worker saved of a job.")
+        .replies(&[Reply::object(200, "The checkpoint.", &objects::CHECKPOINT_VIEW)]),
     Route::put("/ojs/v1/jobs/{job_id}/checkpoint", "save_checkpoint", |call| Box::pin(save(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsPutCheckpointOfJob", "Save how far the work on a job is, to go on from there.")
+        .body(&objects::CHECKPOINT)
+        .replies(&[Reply::object(200, "Saved.", &objects::CHECKPOINT_VIEW)])
+        .refuses(OF_LEASE),
     Route::post("/ojs/v1/jobs/{job_id}/checkpoint", "save_checkpoint", |call| Box::pin(save(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsPostCheckpointOfJob", "Save how far the work on a job is, to go on from there.")
+        .body(&objects::CHECKPOINT)
+        .replies(&[Reply::object(200, "Saved.", &objects::CHECKPOINT_VIEW)])
+        .refuses(OF_LEASE),
     Route::delete("/ojs/v1/jobs/{job_id}/checkpoint", "delete_checkpoint", |call| Box::pin(delete(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsDeleteCheckpointOfJob", "Delete what a worker saved of a job.")
+        .replies(&[Reply::object(200, "Deleted.", &objects::FACTS)])
+        .refuses(OF_LEASE),
     Route::get("/ojs/v1/checkpoints/{job_id}/resume", "get_checkpoint", |call| Box::pin(resume(call)))
-        .access(CLIENT),
-    Route::get("/ojs/v1/checkpoints/{job_id}", "get_checkpoint", |call| Box::pin(get(call))).access(CLIENT),
-    Route::put("/ojs/v1/checkpoints/{job_id}", "save_checkpoint", |call| Box::pin(save(call))).access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsResumeCheckpoint", "Get what a worker saved of a job, if anything.")
+        .replies(&[Reply::object(200, "The checkpoint, or that there is none.", &objects::CHECKPOINT_VIEW)]),
+    Route::get("/ojs/v1/checkpoints/{job_id}", "get_checkpoint", |call| Box::pin(get(call)))
+        .access(CLIENT)
+        .operation("ojsGetCheckpoint", "Get what a worker saved of a job.")
+        .replies(&[Reply::object(200, "The checkpoint.", &objects::CHECKPOINT_VIEW)]),
+    Route::put("/ojs/v1/checkpoints/{job_id}", "save_checkpoint", |call| Box::pin(save(call)))
+        .access(CLIENT)
+        .operation("ojsPutCheckpoint", "Save how far the work on a job is, to go on from there.")
+        .body(&objects::CHECKPOINT)
+        .replies(&[Reply::object(200, "Saved.", &objects::CHECKPOINT_VIEW)])
+        .refuses(OF_LEASE),
     Route::post("/ojs/v1/checkpoints/{job_id}", "save_checkpoint", |call| Box::pin(save(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsPostCheckpoint", "Save how far the work on a job is, to go on from there.")
+        .body(&objects::CHECKPOINT)
+        .replies(&[Reply::object(200, "Saved.", &objects::CHECKPOINT_VIEW)])
+        .refuses(OF_LEASE),
     Route::delete("/ojs/v1/checkpoints/{job_id}", "delete_checkpoint", |call| Box::pin(delete(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsDeleteCheckpoint", "Delete what a worker saved of a job.")
+        .replies(&[Reply::object(200, "Deleted.", &objects::FACTS)])
+        .refuses(OF_LEASE),
     Route::get("/ojs/v1/ojs/v1/checkpoints/{job_id}/resume", "get_checkpoint", |call| Box::pin(resume(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsResumeCheckpointNested", "Get what a worker saved of a job, if anything.")
+        .replies(&[Reply::object(200, "The checkpoint, or that there is none.", &objects::CHECKPOINT_VIEW)]),
     Route::put("/ojs/v1/ojs/v1/checkpoints/{job_id}", "save_checkpoint", |call| Box::pin(save(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsPutCheckpointNested", "Save how far the work on a job is, to go on from there.")
+        .body(&objects::CHECKPOINT)
+        .replies(&[Reply::object(200, "Saved.", &objects::CHECKPOINT_VIEW)])
+        .refuses(OF_LEASE),
     Route::post("/ojs/v1/ojs/v1/checkpoints/{job_id}", "save_checkpoint", |call| Box::pin(save(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsPostCheckpointNested", "Save how far the work on a job is, to go on from there.")
+        .body(&objects::CHECKPOINT)
+        .replies(&[Reply::object(200, "Saved.", &objects::CHECKPOINT_VIEW)])
+        .refuses(OF_LEASE),
     Route::delete("/ojs/v1/ojs/v1/checkpoints/{job_id}", "delete_checkpoint", |call| Box::pin(delete(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsDeleteCheckpointNested", "Delete what a worker saved of a job.")
+        .replies(&[Reply::object(200, "Deleted.", &objects::FACTS)])
+        .refuses(OF_LEASE),
 ];
 
 /// The job, if the caller may see it.

@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::Response;
+use forgerun_core::catalog::Kind;
 use forgerun_core::job::Name;
 use forgerun_core::queue::Owner;
 use forgerun_core::schedule::{Schedule, ScheduleId};
@@ -13,13 +14,12 @@ use forgerun_wire::ojs::server::Pagination;
 use serde::Serialize;
 
 use super::queues::offset;
-use super::reply;
-use super::scope::{CLIENT, Scope};
+use super::scope::{CLIENT, PAGE, REFUSALS, Scope};
 use super::submission::{TERMS, from_envelope};
+use super::{objects, reply};
 use crate::app::App;
 use crate::config::PrivateTargets;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::edge::{ApiError, respond};
 use crate::limits::{OJS_ENVELOPE_BYTES_MAX, PAGE_MAX};
 use crate::schedules;
@@ -29,16 +29,50 @@ use crate::traces::RequestSubject;
 /// The routes of cron jobs. Those with a verb behind the name are ours: OJS can only disable and
 /// enable them.
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/ojs/v1/cron", "list_crons", |call| Box::pin(list(call))).access(CLIENT),
+    Route::get("/ojs/v1/cron", "list_crons", |call| Box::pin(list(call)))
+        .access(CLIENT)
+        .operation("ojsListCrons", "List the schedules of the caller.")
+        .query(PAGE)
+        .replies(&[Reply::object(200, "A page.", &objects::CRONS)]),
     Route::post("/ojs/v1/cron", "register_cron", |call| Box::pin(register(call)))
         .access(CLIENT)
-        .body_max(|_| OJS_ENVELOPE_BYTES_MAX),
-    Route::get("/ojs/v1/cron/{name}", "get_cron", |call| Box::pin(get(call))).access(CLIENT),
-    Route::patch("/ojs/v1/cron/{name}", "change_cron", |call| Box::pin(change(call))).access(CLIENT),
-    Route::delete("/ojs/v1/cron/{name}", "delete_cron", |call| Box::pin(delete(call))).access(CLIENT),
-    Route::post("/ojs/v1/cron/{name}/pause", "change_cron", |call| Box::pin(pause(call))).access(CLIENT),
-    Route::post("/ojs/v1/cron/{name}/resume", "change_cron", |call| Box::pin(resume(call))).access(CLIENT),
-    Route::post("/ojs/v1/cron/{name}/trigger", "trigger_cron", |call| Box::pin(trigger(call))).access(CLIENT),
+        .body_max(|_| OJS_ENVELOPE_BYTES_MAX)
+        .operation("ojsRegisterCron", "Register a schedule, or change the one of that name.")
+        .body(&objects::CRON)
+        .replies(&[
+            Reply::object(200, "Changed.", &objects::CRON_VIEW),
+            Reply::object(201, "Registered.", &objects::CRON_VIEW).headers(&["Location"]),
+        ])
+        .refuses(REFUSALS),
+    Route::get("/ojs/v1/cron/{name}", "get_cron", |call| Box::pin(get(call)))
+        .access(CLIENT)
+        .operation("ojsGetCron", "Get a schedule.")
+        .replies(&[Reply::object(200, "The schedule.", &objects::CRON_VIEW)]),
+    Route::patch("/ojs/v1/cron/{name}", "change_cron", |call| Box::pin(change(call)))
+        .access(CLIENT)
+        .operation("ojsChangeCron", "Pause or resume a schedule.")
+        .body(&objects::CRON_CHANGE)
+        .replies(&[Reply::object(200, "The schedule as it is now.", &objects::CRON_VIEW)]),
+    Route::delete("/ojs/v1/cron/{name}", "delete_cron", |call| Box::pin(delete(call)))
+        .access(CLIENT)
+        .operation("ojsDeleteCron", "Delete a schedule.")
+        .replies(&[Reply::object(200, "Deleted.", &objects::CRON_VIEW)]),
+    Route::post("/ojs/v1/cron/{name}/pause", "change_cron", |call| Box::pin(pause(call)))
+        .access(CLIENT)
+        .operation("ojsPauseCron", "Pause a schedule.")
+        .replies(&[Reply::object(200, "The schedule as it is now.", &objects::CRON_VIEW)]),
+    Route::post("/ojs/v1/cron/{name}/resume", "change_cron", |call| Box::pin(resume(call)))
+        .access(CLIENT)
+        .operation("ojsResumeCron", "Resume a schedule.")
+        .replies(&[Reply::object(200, "The schedule as it is now.", &objects::CRON_VIEW)]),
+    Route::post("/ojs/v1/cron/{name}/trigger", "trigger_cron", |call| Box::pin(trigger(call)))
+        .access(CLIENT)
+        .operation("ojsTriggerCron", "Make a job of a schedule now.")
+        .replies(&[
+            Reply::object(200, "The job was there before.", &objects::JOB),
+            Reply::object(201, "The job is made.", &objects::JOB),
+        ])
+        .refuses(&[Kind::Duplicate]),
 ];
 
 /// The schedule in the path. A malformed name is an unknown one.
@@ -115,7 +149,7 @@ struct CronPage<'a> {
 }
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["limit", "offset", "cursor", "page", "per_page"])?;
+    let query = call.query()?;
     let limit = query.limit()?;
     let offset = offset(&query, limit)?;
     let (crons, total) = page(call.app, &Scope::of(&call)?.owner()?, offset, limit).await?;

@@ -18,31 +18,59 @@ use serde_json::json;
 
 use super::jobs::Shown;
 use super::queues::offset;
-use super::scope::{CLIENT, Scope};
+use super::scope::{CLIENT, PAGE, Scope};
 use super::work::with_inputs_within;
-use super::{refusals, reply};
+use super::{objects, refusals, reply};
 use crate::app::App;
 use crate::edge::ApiError;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::operation::{Parameter, QUEUE};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::limits::{DEAD_LETTER_TOTAL_MAX, DEAD_LETTERS_COUNTED_MAX, PAGE_BYTES_MAX};
 use crate::traces::RequestSubject;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/ojs/v1/dead-letter", "dead_letters", |call| Box::pin(list(call))).access(CLIENT),
-    Route::get("/ojs/v1/admin/dead-letter", "dead_letters", |call| Box::pin(list(call))).access(CLIENT),
-    Route::get("/ojs/v1/dead-letter/stats", "dead_letters", |call| Box::pin(stats(call))).access(CLIENT),
+    Route::get("/ojs/v1/dead-letter", "dead_letters", |call| Box::pin(list(call)))
+        .access(CLIENT)
+        .operation("ojsListDeadLetters", "List the dead letters of the caller.")
+        .query(OF_QUEUE)
+        .replies(&[Reply::object(200, "A page.", &objects::JOBS)]),
+    Route::get("/ojs/v1/admin/dead-letter", "dead_letters", |call| Box::pin(list(call)))
+        .access(CLIENT)
+        .operation("ojsListDeadLettersAdmin", "List the dead letters of the caller.")
+        .query(OF_QUEUE)
+        .replies(&[Reply::object(200, "A page.", &objects::JOBS)]),
+    Route::get("/ojs/v1/dead-letter/stats", "dead_letters", |call| Box::pin(stats(call)))
+        .access(CLIENT)
+        .operation("ojsCountDeadLetters", "Count the dead letters of the caller.")
+        .replies(&[Reply::object(200, "How many there are.", &objects::FACTS)]),
     Route::get("/ojs/v1/admin/dead-letter/stats", "dead_letters", |call| Box::pin(stats(call)))
-        .access(CLIENT),
-    Route::post("/ojs/v1/dead-letter/{job_id}/retry", "retry", |call| Box::pin(retry(call))).access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsCountDeadLettersAdmin", "Count the dead letters of the caller.")
+        .replies(&[Reply::object(200, "How many there are.", &objects::FACTS)]),
+    Route::post("/ojs/v1/dead-letter/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
+        .access(CLIENT)
+        .operation("ojsRetryDeadLetter", "Retry a dead letter.")
+        .replies(&[Reply::object(200, "The job begins again.", &objects::JOB)])
+        .refuses(&[Kind::IllegalTransition, Kind::RetryLimitReached, Kind::Duplicate]),
     Route::post("/ojs/v1/admin/dead-letter/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
-        .access(CLIENT),
-    Route::delete("/ojs/v1/dead-letter/{job_id}", "delete", |call| Box::pin(delete(call))).access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsRetryDeadLetterAdmin", "Retry a dead letter.")
+        .replies(&[Reply::object(200, "The job begins again.", &objects::JOB)])
+        .refuses(&[Kind::IllegalTransition, Kind::RetryLimitReached, Kind::Duplicate]),
+    Route::delete("/ojs/v1/dead-letter/{job_id}", "delete", |call| Box::pin(delete(call)))
+        .access(CLIENT)
+        .operation("ojsDeleteDeadLetter", "Delete a dead letter.")
+        .replies(&[Reply::object(200, "Deleted.", &objects::FACTS)]),
     Route::delete("/ojs/v1/admin/dead-letter/{job_id}", "delete", |call| Box::pin(delete_silently(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsDeleteDeadLetterAdmin", "Delete a dead letter.")
+        .replies(&[Reply::empty(204, "Deleted.", &[])]),
 ];
 
-/// A page of the caller's dead letters, oldest first, with their inputs.
+/// Dead letters of a queue.
+const OF_QUEUE: &[Parameter] = &[QUEUE, PAGE[0], PAGE[1], PAGE[2], PAGE[3], PAGE[4]];
+
+/// Some of the dead letters of the caller, oldest first, each with what it worked on.
 pub(in crate::dialects) struct DeadLetters {
     pub(in crate::dialects) jobs: Vec<(Job, Input)>,
     /// Total, before and after this page included.
@@ -118,8 +146,7 @@ struct DeadLetterList<'a> {
 
 /// The caller's dead letters, oldest first; `cursor` is the last job shown.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
-    let query =
-        QueryString::of(&call.exchange.uri, &["queue", "limit", "offset", "cursor", "page", "per_page"])?;
+    let query = call.query()?;
     let limit = query.limit()?;
     let queue = match query.get("queue") {
         None => None,

@@ -3,18 +3,27 @@
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use forgerun_core::catalog::{ErrorLevel, Kind, ojs_category, ojs_retryable};
-use forgerun_wire::ojs::error;
+use forgerun_wire::ojs::{MEDIA_TYPE, error};
 use serde_json::{Value, json};
 
 use super::reply;
 use crate::app::App;
-use crate::edge::routing::{Answers, Call, RateCount, Route, RouteAccess};
+use crate::edge::routing::{Answers, Call, RateCount, Reply, Route, RouteAccess};
 use crate::edge::{ApiError, accept, respond};
 
 pub(super) const ROUTES: &[Route] = &[
-    page("/ojs/errors", |call| Box::pin(all(call))),
-    page("/ojs/errors/{code}", |call| Box::pin(one(call))),
+    page("/ojs/errors", |call| Box::pin(all(call)))
+        .operation("ojsListErrors", "List the error codes.")
+        .replies(&[PAGE_OF_CODES]),
+    page("/ojs/errors/{code}", |call| Box::pin(one(call)))
+        .operation("ojsGetError", "Read what an error code means.")
+        .replies(&[PAGE_OF_CODES])
+        .refuses(&[Kind::RouteNotFound]),
 ];
+
+/// As HTML or JSON.
+const PAGE_OF_CODES: Reply =
+    Reply::types(200, "The page.", &["text/html", MEDIA_TYPE, "application/json"]).headers(&["Vary"]);
 
 const fn page(
     path: &'static str,

@@ -12,10 +12,11 @@ use forgerun_wire::ojs::job::shown_type;
 use forgerun_wire::ojs::state::EVENT_NAMES;
 use serde_json::{Value, json};
 
-use super::reply;
 use super::scope::{CLIENT, Scope};
+use super::{objects, reply};
 use crate::edge::query::QueryString;
-use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::routing::operation::{CURSOR, LAST_EVENT_ID, LIMIT, Parameter, STREAM_ENDED};
+use crate::edge::routing::{Answers, Call, Reply, Route};
 use crate::edge::sse::{self, EventWording, ResumePoint, StreamScope};
 use crate::edge::{ApiError, accept};
 use crate::limits::{JOURNAL_ROWS_MAX, OJS_EVENT_PAGES_MAX};
@@ -23,18 +24,52 @@ use crate::limits::{JOURNAL_ROWS_MAX, OJS_EVENT_PAGES_MAX};
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/events", "events", |call| Box::pin(page(call)))
         .access(CLIENT)
-        .answers(Answers::BodyOrEvents),
+        .answers(Answers::BodyOrEvents)
+        .operation(
+            "ojsListEvents",
+            "List what happened to the jobs of the caller; with `Accept: text/event-stream` as it \
+     happens.",
+        )
+        .query(&[TYPES, QUEUES, JOB_TYPES, AFTER, CURSOR, LIMIT])
+        .headers(&[LAST_EVENT_ID])
+        .replies(&[Reply::object(200, "A page.", &objects::EVENTS)]),
     Route::get("/ojs/v1/events/stream", "events", |call| Box::pin(channel(call)))
         .access(CLIENT)
-        .answers(Answers::Any),
+        .answers(Answers::Any)
+        .operation("ojsStreamEvents", "Stream what happens to jobs of the caller.")
+        .query(&[CHANNEL, TYPES, QUEUES])
+        .headers(&[LAST_EVENT_ID])
+        .replies(&[STREAM, STREAM_ENDED]),
     Route::get("/ojs/v1/jobs/{job_id}/events", "events", |call| Box::pin(of_job(call)))
         .access(CLIENT)
-        .answers(Answers::BodyOrEvents),
+        .answers(Answers::BodyOrEvents)
+        .operation(
+            "ojsListEventsOfJob",
+            "List what happened to a job; with `Accept: text/event-stream` as it happens.",
+        )
+        .query(&[TYPES, QUEUES, JOB_TYPES, AFTER, CURSOR, LIMIT])
+        .headers(&[LAST_EVENT_ID])
+        .replies(&[Reply::object(200, "A page.", &objects::EVENTS), STREAM_ENDED]),
     Route::get("/ojs/v1/queues/{queue}/events", "events", |call| Box::pin(of_queue(call)))
         .access(CLIENT)
-        .answers(Answers::Any),
+        .answers(Answers::Any)
+        .operation("ojsStreamEventsOfQueue", "Stream what happens in a queue.")
+        .headers(&[LAST_EVENT_ID])
+        .replies(&[STREAM]),
 ];
 
+const TYPES: Parameter = Parameter::new("types", "Only these events; several with commas.");
+const QUEUES: Parameter = Parameter::new("queues", "Only of these queues; several with commas.");
+const JOB_TYPES: Parameter = Parameter::new("job_types", "Only of jobs of these types; several with commas.");
+const AFTER: Parameter = Parameter::new("after", "The id of an event, or a cursor: only what came later.");
+const CHANNEL: Parameter =
+    Parameter::new("channel", "`job:ID`, `workflow:ID` or `queue:NAME`; all jobs if absent.");
+
+/// Events as they happen.
+const STREAM: Reply = Reply::types(200, "Server-sent events.", &["text/event-stream"])
+    .headers(&["Vary?", "X-Accel-Buffering?"]);
+
+/// Which events are wanted.
 struct Wanted {
     types: Vec<String>,
     queues: Vec<String>,
@@ -84,8 +119,7 @@ async fn page(call: Call<'_>) -> Result<Response, ApiError> {
     }
     let (app, scope) = (call.app, Scope::of(&call)?);
     let client = scope.owner()?.client;
-    let query =
-        QueryString::of(&call.exchange.uri, &["types", "queues", "job_types", "after", "cursor", "limit"])?;
+    let query = call.query()?;
     let (wanted, limit) = (Wanted::of(&query, &scope)?, query.limit()?);
     let store = app.engine.store();
     let mut place = match query.get("after").or(query.get("cursor")) {
@@ -182,7 +216,7 @@ async fn of_job(call: Call<'_>) -> Result<Response, ApiError> {
 /// always a stream.
 async fn channel(call: Call<'_>) -> Result<Response, ApiError> {
     let scope = Scope::of(&call)?;
-    let query = QueryString::of(&call.exchange.uri, &["channel", "types", "queues"])?;
+    let query = call.query()?;
     let (app, exchange, caller) = (call.app, call.exchange, call.caller());
     let Some(channel) = query.get("channel") else {
         let queue = query.get("queues").map(|name| queue_name(&query, name)).transpose()?;
@@ -207,7 +241,7 @@ fn queue_name(query: &QueryString, name: &str) -> Result<Name, ApiError> {
 
 async fn of_queue(call: Call<'_>) -> Result<Response, ApiError> {
     let scope = Scope::of(&call)?;
-    let query = QueryString::of(&call.exchange.uri, &[])?;
+    let query = call.query()?;
     let queue = queue_name(&query, &call.text("queue"))?;
     sse::client(call.app, call.exchange, call.caller(), EventWording::ojs_of(Some(queue), scope.tenant)).await
 }

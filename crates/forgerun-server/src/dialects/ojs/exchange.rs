@@ -24,16 +24,19 @@ use serde_json::value::RawValue;
 use super::fleet::{self, HeartbeatResult};
 use super::scope::Scope;
 use super::work::{AssignedJob, command_of, conclude, fetch_jobs, held, kept, of_worker};
-use super::{refusals, reply};
+use super::{objects, refusals, reply};
 use crate::app::App;
 use crate::edge::ApiError;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::limits::{FETCH_BYTES_MAX, FETCH_TIMEOUT, OJS_BATCH_BYTES_MAX};
 
 pub(super) const ROUTES: &[Route] = &[Route {
     timeout: Some(FETCH_TIMEOUT),
     ..of_worker("/ojs/v1/workers/exchange", "exchange", |call| Box::pin(exchange(call)))
         .body_max(|_| OJS_BATCH_BYTES_MAX)
+        .operation("ojsExchange", "Report ends of jobs and take new ones in one round trip.")
+        .body(&objects::EXCHANGE)
+        .replies(&[Reply::object(200, "What became of each entry, and new jobs.", &objects::EXCHANGED)])
 }];
 
 /// The result of one entry of `done`.

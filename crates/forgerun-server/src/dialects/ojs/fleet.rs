@@ -16,35 +16,66 @@ use forgerun_wire::time;
 use serde_json::{Value, json};
 
 use super::queues::offset;
-use super::scope::{CLIENT, CLIENT_OR_OPERATOR, Scope};
-use super::{refusals, reply};
+use super::scope::{CLIENT, CLIENT_OR_OPERATOR, PAGE, Scope};
+use super::{objects, refusals, reply};
 use crate::app::App;
 use crate::dialects::admin::workers::keep_held;
 use crate::edge::ApiError;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, RateCount, Route};
+use crate::edge::routing::{Call, RateCount, Reply, Route};
 use crate::limits::{PAGE_MAX, WORKERS_SEARCHED_MAX};
 
 /// The routes about workers.
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/workers/heartbeat", "heartbeat", |call| Box::pin(heartbeat(call)))
         .access(CLIENT_OR_OPERATOR)
-        .rate(RateCount::WorkerCalls),
+        .rate(RateCount::WorkerCalls)
+        .operation("ojsHeartbeat", "Send a worker's sign of life.")
+        .body(&objects::HEARTBEAT)
+        .replies(&[Reply::object(200, "What stays with the worker, and what it is told.", &objects::BEAT)]),
     Route::post("/ojs/v1/workers/beat", "heartbeat", |call| Box::pin(heartbeat(call)))
         .access(CLIENT_OR_OPERATOR)
-        .rate(RateCount::WorkerCalls),
-    Route::get("/ojs/v1/workers", "workers", |call| Box::pin(list(call))).access(CLIENT),
-    Route::get("/ojs/v1/admin/workers", "workers", |call| Box::pin(list(call))).access(CLIENT),
-    Route::get("/ojs/v1/workers/{worker_id}", "workers", |call| Box::pin(get(call))).access(CLIENT),
-    Route::get("/ojs/v1/workers/{worker_id}/health", "workers", |call| Box::pin(get(call))).access(CLIENT),
-    Route::post("/ojs/v1/workers/{worker_id}/quiet", "direct", |call| Box::pin(quiet(call))).access(CLIENT),
+        .rate(RateCount::WorkerCalls)
+        .operation("ojsBeat", "Send a worker's sign of life.")
+        .body(&objects::HEARTBEAT)
+        .replies(&[Reply::object(200, "What stays with the worker, and what it is told.", &objects::BEAT)]),
+    Route::get("/ojs/v1/workers", "workers", |call| Box::pin(list(call)))
+        .access(CLIENT)
+        .operation("ojsListWorkers", "List the workers of the caller.")
+        .query(PAGE)
+        .replies(&[Reply::object(200, "A page.", &objects::WORKERS)]),
+    Route::get("/ojs/v1/admin/workers", "workers", |call| Box::pin(list(call)))
+        .access(CLIENT)
+        .operation("ojsListWorkersAdmin", "List the workers of the caller.")
+        .query(PAGE)
+        .replies(&[Reply::object(200, "A page.", &objects::WORKERS)]),
+    Route::get("/ojs/v1/workers/{worker_id}", "workers", |call| Box::pin(get(call)))
+        .access(CLIENT)
+        .operation("ojsGetWorker", "Get a worker.")
+        .replies(&[Reply::object(200, "The worker.", &objects::WORKER)]),
+    Route::get("/ojs/v1/workers/{worker_id}/health", "workers", |call| Box::pin(get(call)))
+        .access(CLIENT)
+        .operation("ojsGetWorkerHealth", "Get how a worker is.")
+        .replies(&[Reply::object(200, "The worker.", &objects::WORKER)]),
+    Route::post("/ojs/v1/workers/{worker_id}/quiet", "direct", |call| Box::pin(quiet(call)))
+        .access(CLIENT)
+        .operation("ojsQuietWorker", "Tell a worker to finish what it has.")
+        .replies(&[Reply::object(200, "What the worker is told.", &objects::WORKER)]),
     Route::post("/ojs/v1/admin/workers/{worker_id}/quiet", "direct", |call| Box::pin(quiet(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsQuietWorkerAdmin", "Tell a worker to finish what it has.")
+        .replies(&[Reply::object(200, "What the worker is told.", &objects::WORKER)]),
     Route::post("/ojs/v1/workers/{worker_id}/terminate", "direct", |call| Box::pin(terminate(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsTerminateWorker", "Tell a worker to stop.")
+        .replies(&[Reply::object(200, "What the worker is told.", &objects::WORKER)]),
     Route::post("/ojs/v1/admin/workers/{worker_id}/terminate", "direct", |call| Box::pin(terminate(call)))
-        .access(CLIENT),
-    Route::post("/ojs/v1/workers/{worker_id}/resume", "direct", |call| Box::pin(resume(call))).access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsTerminateWorkerAdmin", "Tell a worker to stop.")
+        .replies(&[Reply::object(200, "What the worker is told.", &objects::WORKER)]),
+    Route::post("/ojs/v1/workers/{worker_id}/resume", "direct", |call| Box::pin(resume(call)))
+        .access(CLIENT)
+        .operation("ojsResumeWorker", "Tell a worker to go on.")
+        .replies(&[Reply::object(200, "What the worker is told.", &objects::WORKER)]),
 ];
 
 /// A heartbeat. It lists the worker's jobs; those that it does not hold are skipped.
@@ -144,7 +175,7 @@ async fn hooked(app: &App, jobs: &[JobId]) -> Result<Option<WorkerState>, ApiErr
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let (app, scope) = (call.app, Scope::of(&call)?);
     let owner = scope.owner()?;
-    let query = QueryString::of(&call.exchange.uri, &["limit", "cursor", "offset", "page", "per_page"])?;
+    let query = call.query()?;
     let limit = query.limit()?;
     // The cursor is the name of the last worker shown.
     let cursor = query.get("cursor").map(|name| format!("{}{name}", owner.prefix()));

@@ -16,12 +16,12 @@ use forgerun_wire::time;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::scope::{CLIENT_OR_OPERATOR, Scope};
-use super::{refusals, reply};
+use super::scope::{CLIENT_OR_OPERATOR, ENDED, Scope};
+use super::{objects, refusals, reply};
 use crate::app::App;
 use crate::edge::accept::{self, FailureFormat};
 use crate::edge::prefer::APPLIED;
-use crate::edge::routing::{Answers, Call, Route};
+use crate::edge::routing::{Answers, Call, Reply, Route};
 use crate::edge::wait::wait_for_end;
 use crate::edge::{ApiError, failure};
 use crate::traces::RequestSubject;
@@ -30,18 +30,43 @@ use crate::workflows::parents_of;
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/jobs/{job_id}", "get", |call| Box::pin(get(call)))
         .access(CLIENT_OR_OPERATOR)
-        .answers(Answers::BodyOrFailure),
+        .answers(Answers::BodyOrFailure)
+        .operation("ojsGetJob", "Get a job.")
+        .replies(&[Reply::object(
+            200,
+            "The job. One that ended badly is its failure object if `Accept` names that.",
+            &objects::JOB,
+        )]),
     Route::get("/ojs/v1/admin/jobs/{job_id}", "get", |call| Box::pin(get(call)))
         .access(CLIENT_OR_OPERATOR)
-        .answers(Answers::BodyOrFailure),
+        .answers(Answers::BodyOrFailure)
+        .operation("ojsGetJobAdmin", "Get a job.")
+        .replies(&[Reply::object(
+            200,
+            "The job. One that ended badly is its failure object if `Accept` names that.",
+            &objects::JOB,
+        )]),
     Route::delete("/ojs/v1/jobs/{job_id}", "cancel", |call| Box::pin(cancel(call)))
-        .access(CLIENT_OR_OPERATOR),
+        .access(CLIENT_OR_OPERATOR)
+        .operation("ojsCancelJob", "Cancel a job.")
+        .optional_body(&objects::CANCEL)
+        .replies(&[Reply::object(200, "The job is cancelled.", &objects::JOB)])
+        .refuses(ENDED),
     Route::post("/ojs/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
-        .access(CLIENT_OR_OPERATOR),
+        .access(CLIENT_OR_OPERATOR)
+        .operation("ojsCancelJobByPost", "Cancel a job.")
+        .optional_body(&objects::CANCEL)
+        .replies(&[Reply::object(200, "The job is cancelled.", &objects::JOB)])
+        .refuses(ENDED),
     Route::post("/ojs/v1/jobs/{job_id}/activate", "activate", |call| Box::pin(activate(call)))
-        .access(CLIENT_OR_OPERATOR),
+        .access(CLIENT_OR_OPERATOR)
+        .operation("ojsActivateJob", "Release a job that is held back.")
+        .replies(&[Reply::object(200, "The job is available.", &objects::JOB)])
+        .refuses(ENDED),
     Route::get("/ojs/v1/jobs/{job_id}/progress", "progress", |call| Box::pin(progress(call)))
-        .access(CLIENT_OR_OPERATOR),
+        .access(CLIENT_OR_OPERATOR)
+        .operation("ojsGetProgress", "Get how far a job is.")
+        .replies(&[Reply::object(200, "How far it is.", &objects::PROGRESS_VIEW)]),
 ];
 
 /// The default cancel reason.

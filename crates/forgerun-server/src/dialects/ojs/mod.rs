@@ -19,6 +19,7 @@
 //! | `subscriptions.rs` | `webhooks/subscriptions` |
 //! | `overall.rs` | `admin/stats`, `admin/jobs/bulk/retry` |
 //! | `events.rs` | `events`, `events/stream`, `jobs/{id}/events`, `queues/{name}/events` |
+//! | `objects.rs` | no routes: bodies and objects as the OpenAPI document shows them |
 //! | `server.rs` | `/ojs/manifest`, `health`, what is not supported, the hooks of the suite |
 //! | `errors.rs` | `/ojs/errors/{code}`: a page for each code |
 //!
@@ -36,6 +37,7 @@ pub(in crate::dialects) mod events;
 mod exchange;
 pub(in crate::dialects) mod fleet;
 pub(in crate::dialects) mod jobs;
+mod objects;
 mod overall;
 pub(in crate::dialects) mod queues;
 pub(in crate::dialects) mod refusals;
@@ -53,11 +55,15 @@ pub(in crate::dialects) mod workflows;
 
 use axum::http::HeaderMap;
 use axum::response::Response;
+use forgerun_core::catalog::Kind;
 use forgerun_core::job::Dialect;
 use forgerun_wire::ojs::MEDIA_TYPE;
+use forgerun_wire::ojs::error::{self, ErrorContext};
 use forgerun_wire::problem::RefusedRequest;
+use serde_json::Value;
 
 use crate::app::App;
+use crate::config::Config;
 use crate::edge::Exchange;
 use crate::edge::routing::{Api, Route};
 
@@ -98,8 +104,20 @@ impl Api for Ojs {
         &[MEDIA_TYPE, "application/json"]
     }
 
-    fn is_in_openapi(&self) -> bool {
-        false
+    fn refusal_status(&self, config: &Config, kind: Kind) -> u16 {
+        error::status(kind, config.ojs.strict_catalog)
+    }
+
+    fn refusal_example(
+        &self,
+        config: &Config,
+        base: &str,
+        refused: &RefusedRequest,
+        instance: &str,
+    ) -> Option<Value> {
+        let status = self.refusal_status(config, refused.kind);
+        let request_id = "req_01890a5d-ac96-774b-bcce-b302099a8057";
+        Some(error::body(&refusals::detailed(refused), ErrorContext { base, instance, request_id, status }))
     }
 
     fn refusal(&self, app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {

@@ -15,16 +15,23 @@ use serde_json::json;
 use super::dead_letters::oldest;
 use super::queues::numbers;
 use super::scope::{CLIENT, Scope};
-use super::{refusals, reply};
+use super::{objects, refusals, reply};
 use crate::app::App;
 use crate::edge::ApiError;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::limits::{BULK_RETRY_JOBS_MAX, PAGE_MAX};
 
 /// The routes about all jobs.
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/ojs/v1/admin/stats", "queues", |call| Box::pin(stats(call))).access(CLIENT),
-    Route::post("/ojs/v1/admin/jobs/bulk/retry", "retry", |call| Box::pin(retry(call))).access(CLIENT),
+    Route::get("/ojs/v1/admin/stats", "queues", |call| Box::pin(stats(call)))
+        .access(CLIENT)
+        .operation("ojsGetStats", "Get the numbers of all queues of the caller.")
+        .replies(&[Reply::object(200, "The numbers.", &objects::FACTS)]),
+    Route::post("/ojs/v1/admin/jobs/bulk/retry", "retry", |call| Box::pin(retry(call)))
+        .access(CLIENT)
+        .operation("ojsRetryBulk", "Retry many dead letters.")
+        .body(&objects::BULK_RETRY)
+        .replies(&[Reply::object(200, "How many begin again.", &objects::FACTS)]),
 ];
 
 /// Figures over all queues of the caller; rates are those of the last full minute.

@@ -18,33 +18,67 @@ use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use serde_json::{Value, json};
 
-use super::scope::{CLIENT, CLIENT_OR_OPERATOR, Scope};
-use super::{refusals, reply};
+use super::scope::{CLIENT, CLIENT_OR_OPERATOR, PAGE, Scope};
+use super::{objects, refusals, reply};
 use crate::app::App;
 use crate::attendance::AttendedQueues;
 use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::edge::{ApiError, queue_name};
 use crate::limits::PAGE_MAX;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/ojs/v1/queues", "queues", |call| Box::pin(list(call))).access(CLIENT),
-    Route::get("/ojs/v1/admin/queues", "queues", |call| Box::pin(list(call))).access(CLIENT),
-    Route::get("/ojs/v1/queues/{queue}", "queues", |call| Box::pin(get(call))).access(CLIENT),
-    Route::get("/ojs/v1/queues/{queue}/stats", "queues", |call| Box::pin(stats(call))).access(CLIENT),
+    Route::get("/ojs/v1/queues", "queues", |call| Box::pin(list(call)))
+        .access(CLIENT)
+        .operation("ojsListQueues", "List the queues of the caller.")
+        .query(PAGE)
+        .replies(&[Reply::object(200, "A page.", &objects::QUEUES)]),
+    Route::get("/ojs/v1/admin/queues", "queues", |call| Box::pin(list(call)))
+        .access(CLIENT)
+        .operation("ojsListQueuesAdmin", "List the queues of the caller.")
+        .query(PAGE)
+        .replies(&[Reply::object(200, "A page.", &objects::QUEUES)]),
+    Route::get("/ojs/v1/queues/{queue}", "queues", |call| Box::pin(get(call)))
+        .access(CLIENT)
+        .operation("ojsGetQueue", "Get a queue.")
+        .replies(&[Reply::object(200, "The queue.", &objects::QUEUE)]),
+    Route::get("/ojs/v1/queues/{queue}/stats", "queues", |call| Box::pin(stats(call)))
+        .access(CLIENT)
+        .operation("ojsGetQueueStats", "Get the numbers of a queue.")
+        .replies(&[Reply::object(200, "The numbers.", &objects::QUEUE).headers(&[
+            "X-OJS-Queue-Depth?",
+            "X-OJS-Queue-Bound?",
+            "X-OJS-Queue-Pressure?",
+        ])]),
     Route::post("/ojs/v1/queues/{queue}/pause", "pause", |call| Box::pin(pause(call)))
-        .access(CLIENT_OR_OPERATOR),
+        .access(CLIENT_OR_OPERATOR)
+        .operation("ojsPauseQueue", "Stop handing out jobs of a queue.")
+        .replies(&[Reply::object(200, "The queue as it is now.", &objects::QUEUE)]),
     Route::post("/ojs/v1/queues/{queue}/resume", "resume", |call| Box::pin(resume(call)))
-        .access(CLIENT_OR_OPERATOR),
+        .access(CLIENT_OR_OPERATOR)
+        .operation("ojsResumeQueue", "Hand out jobs of a queue again.")
+        .replies(&[Reply::object(200, "The queue as it is now.", &objects::QUEUE)]),
     Route::post("/ojs/v1/admin/queues/{queue}/pause", "pause", |call| Box::pin(pause(call)))
-        .access(CLIENT_OR_OPERATOR),
+        .access(CLIENT_OR_OPERATOR)
+        .operation("ojsPauseQueueAdmin", "Stop handing out jobs of a queue.")
+        .replies(&[Reply::object(200, "The queue as it is now.", &objects::QUEUE)]),
     Route::post("/ojs/v1/admin/queues/{queue}/resume", "resume", |call| Box::pin(resume(call)))
-        .access(CLIENT_OR_OPERATOR),
+        .access(CLIENT_OR_OPERATOR)
+        .operation("ojsResumeQueueAdmin", "Hand out jobs of a queue again.")
+        .replies(&[Reply::object(200, "The queue as it is now.", &objects::QUEUE)]),
     Route::put("/ojs/v1/admin/queues/{queue}/config", "bound", |call| Box::pin(bound(call)))
-        .access(CLIENT_OR_OPERATOR),
+        .access(CLIENT_OR_OPERATOR)
+        .operation("ojsConfigureQueue", "Bound a queue.")
+        .body(&objects::QUEUE_CONFIG)
+        .replies(&[Reply::object(200, "The bounds as they are now.", &objects::QUEUE)]),
     Route::get("/ojs/v1/admin/tenants/{tenant}/stats", "queues", |call| Box::pin(tenant_stats(call)))
-        .access(CLIENT),
-    Route::get("/ojs/v1/rate-limits/{key}", "limit", |call| Box::pin(limit(call))).access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsGetTenantStats", "Get the numbers of a tenant.")
+        .replies(&[Reply::object(200, "The numbers.", &objects::FACTS)]),
+    Route::get("/ojs/v1/rate-limits/{key}", "limit", |call| Box::pin(limit(call)))
+        .access(CLIENT)
+        .operation("ojsGetRateLimit", "Get how much of a limit is used.")
+        .replies(&[Reply::object(200, "How much is used.", &objects::FACTS)]),
 ];
 
 /// An hour in minutes.
@@ -156,7 +190,7 @@ pub(in crate::dialects) async fn all(call: &Call<'_>) -> Result<Vec<Found>, ApiE
 }
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["limit", "offset", "cursor", "page", "per_page"])?;
+    let query = call.query()?;
     let limit = query.limit()?;
     let offset = offset(&query, limit)?;
     let queues = all(&call).await?;

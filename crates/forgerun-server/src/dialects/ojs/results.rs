@@ -18,11 +18,12 @@ use http_body_util::BodyExt;
 use serde_json::json;
 
 use super::scope::{CLIENT_OR_OPERATOR, Scope};
-use super::{refusals, reply};
+use super::{objects, refusals, reply};
 use crate::app::App;
 use crate::edge::ApiError;
 use crate::edge::results::{self, ResultFormat, UploadPlace, disposition};
-use crate::edge::routing::{Answers, Call, RateCount, Route, Verb};
+use crate::edge::routing::operation::{OF_RESULT, RESULT, RESULT_PARTS};
+use crate::edge::routing::{Answers, Call, RateCount, Reply, Route, Verb};
 use crate::limits::UPLOAD_TIMEOUT;
 
 const LEASE_TOKEN: HeaderName = HeaderName::from_static("lease-token");
@@ -32,10 +33,23 @@ pub(super) const ROUTES: &[Route] = &[
         Box::pin(put(call, body))
     })
     .access(CLIENT_OR_OPERATOR)
-    .rate(RateCount::WorkerCalls),
+    .rate(RateCount::WorkerCalls)
+    .operation("ojsPutResult", "Upload the result of a job before its ack.")
+    .replies(&[Reply::object(200, "Stored.", &objects::FACTS)])
+    .refuses(&[
+        Kind::IllegalTransition,
+        Kind::AlreadyCompleted,
+        Kind::AlreadyCancelled,
+        Kind::ChecksumMismatch,
+        Kind::JobPayloadTooLarge,
+    ]),
     Route::get("/ojs/v1/jobs/{job_id}/result", "result", |call| Box::pin(get(call)))
         .access(CLIENT_OR_OPERATOR)
-        .answers(Answers::Any),
+        .answers(Answers::Any)
+        .operation("ojsGetResult", "Download a job's result.")
+        .headers(RESULT_PARTS)
+        .replies(RESULT)
+        .refuses(OF_RESULT),
 ];
 
 /// Timeout between pieces of a body.

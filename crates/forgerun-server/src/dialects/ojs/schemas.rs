@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use forgerun_core::Refusal;
+use forgerun_core::catalog::Kind;
 use forgerun_core::id::ClientId;
 use forgerun_core::schema::SchemaEntry;
 use forgerun_wire::ojs::schema::{SchemaReader, read_schema, read_schema_of, schema_answer, schema_view};
@@ -11,35 +12,77 @@ use forgerun_wire::time;
 use serde_json::{Value, json};
 
 use super::queues::offset;
-use super::reply;
-use super::scope::{CLIENT, Scope};
+use super::scope::{CLIENT, PAGE, Scope};
+use super::{objects, reply};
 use crate::edge::ApiError;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::schemas;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/ojs/v1/schemas", "list_schemas", |call| Box::pin(list(call))).access(CLIENT),
-    Route::get("/ojs/v1/admin/schemas", "list_schemas", |call| Box::pin(list(call))).access(CLIENT),
-    Route::post("/ojs/v1/schemas", "register_schema", |call| Box::pin(register(call))).access(CLIENT),
-    Route::get("/ojs/v1/schemas/{name}", "get_schema", |call| Box::pin(get(call))).access(CLIENT),
-    Route::delete("/ojs/v1/schemas/{name}", "delete_schema", |call| Box::pin(delete(call))).access(CLIENT),
+    Route::get("/ojs/v1/schemas", "list_schemas", |call| Box::pin(list(call)))
+        .access(CLIENT)
+        .operation("ojsListSchemas", "List the JSON Schemas of the caller.")
+        .query(PAGE)
+        .replies(&[Reply::object(200, "A page.", &objects::SCHEMAS)]),
+    Route::get("/ojs/v1/admin/schemas", "list_schemas", |call| Box::pin(list(call)))
+        .access(CLIENT)
+        .operation("ojsListSchemasAdmin", "List the JSON Schemas of the caller.")
+        .query(PAGE)
+        .replies(&[Reply::object(200, "A page.", &objects::SCHEMAS)]),
+    Route::post("/ojs/v1/schemas", "register_schema", |call| Box::pin(register(call)))
+        .access(CLIENT)
+        .operation("ojsRegisterSchema", "Register a JSON Schema for the arguments of a type of jobs.")
+        .body(&objects::SCHEMA)
+        .replies(&[Reply::object(201, "Registered.", &objects::SCHEMA_VIEW)])
+        .refuses(&[Kind::UnknownJobType, Kind::Duplicate]),
+    Route::get("/ojs/v1/schemas/{name}", "get_schema", |call| Box::pin(get(call)))
+        .access(CLIENT)
+        .operation("ojsGetSchema", "Get the JSON Schema of a type of jobs.")
+        .replies(&[Reply::object(200, "The schema.", &objects::SCHEMA_VIEW)])
+        .refuses(&[Kind::RouteNotFound, Kind::JobNotFound]),
+    Route::delete("/ojs/v1/schemas/{name}", "delete_schema", |call| Box::pin(delete(call)))
+        .access(CLIENT)
+        .operation("ojsDeleteSchema", "Delete a JSON Schema.")
+        .replies(&[Reply::object(200, "Deleted.", &objects::SCHEMA_VIEW)])
+        .refuses(&[Kind::RouteNotFound, Kind::JobNotFound]),
     Route::get("/ojs/v1/schemas/{name}/versions", "list_schemas", |call| Box::pin(versions(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsListVersions", "List the versions of a JSON Schema.")
+        .replies(&[Reply::object(200, "The versions.", &objects::SCHEMAS)])
+        .refuses(&[Kind::RouteNotFound, Kind::JobNotFound]),
     Route::delete("/ojs/v1/schemas/{name}/{version}", "delete_schema", |call| Box::pin(delete_version(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsDeleteVersion", "Delete a version of a JSON Schema.")
+        .replies(&[Reply::object(200, "Deleted.", &objects::SCHEMA_VIEW)])
+        .refuses(&[Kind::RouteNotFound, Kind::JobNotFound]),
     Route::get("/ojs/v1/admin/schemas/{name}", "get_schema", |call| Box::pin(get_latest(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsGetSchemaAdmin", "Get the JSON Schema of a type of jobs.")
+        .replies(&[Reply::object(200, "The schema.", &objects::SCHEMA_VIEW)])
+        .refuses(&[Kind::RouteNotFound, Kind::JobNotFound]),
     Route::get("/ojs/v1/admin/schemas/{name}/versions", "list_schemas", |call| Box::pin(versions(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsListVersionsAdmin", "List the versions of a JSON Schema.")
+        .replies(&[Reply::object(200, "The versions.", &objects::SCHEMAS)])
+        .refuses(&[Kind::RouteNotFound, Kind::JobNotFound]),
     Route::get("/ojs/v1/admin/schemas/{name}/{version}", "get_schema", |call| Box::pin(get_version(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsGetVersion", "Get a version of a JSON Schema.")
+        .replies(&[Reply::object(200, "The schema.", &objects::SCHEMA_VIEW)])
+        .refuses(&[Kind::RouteNotFound, Kind::JobNotFound]),
     Route::put("/ojs/v1/admin/schemas/{name}/{version}", "register_schema", |call| Box::pin(put(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsPutSchema", "Register a version of a JSON Schema.")
+        .body(&objects::SCHEMA)
+        .replies(&[Reply::object(201, "Registered.", &objects::SCHEMA_VIEW)])
+        .refuses(&[Kind::UnknownJobType, Kind::Duplicate]),
     Route::delete("/ojs/v1/admin/schemas/{name}/{version}", "delete_schema", |call| {
         Box::pin(delete_version(call))
     })
-    .access(CLIENT),
+    .access(CLIENT)
+    .operation("ojsDeleteVersionAdmin", "Delete a version of a JSON Schema.")
+    .replies(&[Reply::object(200, "Deleted.", &objects::SCHEMA_VIEW)])
+    .refuses(&[Kind::RouteNotFound, Kind::JobNotFound]),
 ];
 
 fn client(call: &Call<'_>) -> Result<ClientId, ApiError> {
@@ -51,7 +94,7 @@ fn not_found() -> ApiError {
 }
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["limit", "offset", "cursor", "page", "per_page"])?;
+    let query = call.query()?;
     let limit = query.limit()?;
     let offset = offset(&query, limit)?;
     let index = schemas::index(call.app, client(&call)?).await?;

@@ -14,8 +14,10 @@ use forgerun_wire::problem::RefusedRequest;
 use super::refusals;
 use super::reply::OJS_VERSION;
 use crate::app::App;
+use crate::edge::routing::operation::{CURSOR, LIMIT, Parameter};
 use crate::edge::routing::{Call, Callers, RouteAccess};
 use crate::edge::{ApiError, Exchange, Who, auth};
+use forgerun_wire::request::{at_least, integer};
 
 const TENANT: HeaderName = HeaderName::from_static("x-ojs-tenant");
 
@@ -28,6 +30,44 @@ pub(in crate::dialects) const CLIENT: RouteAccess = RouteAccess::Own(client, Cal
 /// For clients, and for the operator on behalf of any of them.
 pub(in crate::dialects) const CLIENT_OR_OPERATOR: RouteAccess =
     RouteAccess::Own(client_or_operator, Callers::ClientOrOperator);
+
+/// Where a page begins, in the ways that clients say it.
+pub(super) const PAGE: &[Parameter] = &[
+    LIMIT,
+    Parameter::new("offset", "How many entries to pass over.").schema(|| at_least(0)),
+    CURSOR,
+    Parameter::new("page", "The page, from 1.").schema(|| at_least(1)),
+    Parameter::new("per_page", "Entries in a page.").schema(|| integer(1, 200)),
+];
+
+/// What a job that has ended, or is on its way there, is refused for.
+pub(super) const ENDED: &[Kind] = &[Kind::IllegalTransition, Kind::AlreadyCompleted, Kind::AlreadyCancelled];
+
+/// What a worker is refused for that does not hold the job.
+pub(super) const OF_LEASE: &[Kind] = &[
+    Kind::JobNotFound,
+    Kind::ForeignResource,
+    Kind::IllegalTransition,
+    Kind::AlreadyCompleted,
+    Kind::AlreadyCancelled,
+    Kind::JobPayloadTooLarge,
+];
+
+/// What an envelope is refused for.
+pub(super) const REFUSALS: &[Kind] = &[
+    Kind::UnknownJobType,
+    Kind::JobTypeTooLong,
+    Kind::InvalidQueue,
+    Kind::QueueNameTooLong,
+    Kind::InvalidMetadata,
+    Kind::MetadataTooLarge,
+    Kind::InvalidRetryPolicy,
+    Kind::InvalidCron,
+    Kind::SchemaMismatch,
+    Kind::JobPayloadTooLarge,
+    Kind::IdempotencyConflict,
+    Kind::Duplicate,
+];
 
 type Admitting<'a> = Pin<Box<dyn Future<Output = Result<Who, ApiError>> + Send + 'a>>;
 

@@ -18,11 +18,11 @@ use forgerun_wire::problem::RefusedRequest;
 use serde_json::{Value, json};
 
 use super::scope::{CLIENT, Scope};
-use super::{refusals, reply};
+use super::{objects, refusals, reply};
 use crate::app::{App, Filter};
 use crate::config::Database;
 use crate::edge::ApiError;
-use crate::edge::routing::{Call, RateCount, Route, RouteAccess};
+use crate::edge::routing::{Call, RateCount, Reply, Route, RouteAccess};
 use crate::limits::{OJS_ENVELOPE_BYTES_MAX, PAGE_MAX};
 use crate::schemas;
 
@@ -30,16 +30,37 @@ use crate::schemas;
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/manifest", "manifest", |call| Box::pin(tell_manifest(call)))
         .access(RouteAccess::Anyone)
-        .rate(RateCount::Uncounted),
+        .rate(RateCount::Uncounted)
+        .operation("ojsGetManifest", "Get what this server can do.")
+        .replies(&[Reply::object(200, "The manifest of Open Job Spec.", &objects::FACTS)]),
     Route::get("/ojs/v1/health", "health", |call| Box::pin(tell_health(call)))
         .access(RouteAccess::Anyone)
-        .rate(RateCount::Uncounted),
-    Route::post("/ojs/v1/admin/reset", "reset", |call| Box::pin(reset(call))).access(CLIENT),
+        .rate(RateCount::Uncounted)
+        .operation("ojsGetHealth", "Ask how the server is.")
+        .replies(&[
+            Reply::object(200, "Well.", &objects::FACTS),
+            Reply::object(503, "Not well.", &objects::FACTS).headers(&["Retry-After"]),
+        ]),
+    Route::post("/ojs/v1/admin/reset", "reset", |call| Box::pin(reset(call)))
+        .access(CLIENT)
+        .operation("ojsReset", "Wipe what the caller has; only with `ojs.test_hooks`.")
+        .replies(&[Reply::object(200, "Wiped.", &objects::FACTS)])
+        .refuses(&[Kind::RouteNotFound]),
     Route::put("/ojs/v1/admin/pools/{name}", "unsupported", |call| Box::pin(unsupported(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsPutPool", "Set up a pool of workers: not supported.")
+        .replies(&[])
+        .refuses(&[Kind::UnsupportedFeature]),
     Route::get("/ojs/v1/admin/scheduling/stats", "unsupported", |call| Box::pin(unsupported(call)))
-        .access(CLIENT),
-    Route::get("/ojs/v1/ws", "unsupported", |call| Box::pin(unsupported(call))).access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsGetSchedulingStats", "Get numbers of pools: not supported.")
+        .replies(&[])
+        .refuses(&[Kind::UnsupportedFeature]),
+    Route::get("/ojs/v1/ws", "unsupported", |call| Box::pin(unsupported(call)))
+        .access(CLIENT)
+        .operation("ojsConnect", "Open a WebSocket: not supported.")
+        .replies(&[])
+        .refuses(&[Kind::UnsupportedFeature]),
 ];
 
 /// The answer about an unsupported feature: worker pools, WebSockets.

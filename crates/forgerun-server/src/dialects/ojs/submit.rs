@@ -22,14 +22,15 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::jobs::Shown;
-use super::scope::{CLIENT, Scope};
+use super::scope::{CLIENT, REFUSALS, Scope};
 use super::submission::{TERMS, from_envelope};
-use super::{refusals, reply};
+use super::{objects, refusals, reply};
 use crate::app::App;
 use crate::config::PrivateTargets;
 use crate::edge::accepted::{self, REPLAYED};
 use crate::edge::prefer::APPLIED;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::operation::SUBMITTING;
+use crate::edge::routing::{Call, Reply, Route};
 use crate::edge::{ApiError, respond};
 use crate::limits::{OJS_BATCH_BYTES_MAX, OJS_ENVELOPE_BYTES_MAX};
 use crate::submission::{self, Key, SubmissionContext, Violations};
@@ -38,13 +39,53 @@ use crate::traces::RequestSubject;
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/jobs", "submit", |call| Box::pin(one(call)))
         .access(CLIENT)
-        .body_max(|_| OJS_ENVELOPE_BYTES_MAX),
+        .body_max(|_| OJS_ENVELOPE_BYTES_MAX)
+        .operation("ojsEnqueue", "Enqueue a job.")
+        .headers(SUBMITTING)
+        .body(&objects::ENVELOPE)
+        .replies(&[
+            Reply::object(200, "The job was there before.", &objects::JOB).headers(&[
+                "Location?",
+                "Preference-Applied?",
+                "Idempotent-Replayed?",
+                "X-OJS-Queue-Depth?",
+                "X-OJS-Queue-Bound?",
+                "X-OJS-Queue-Pressure?",
+            ]),
+            Reply::object(201, "The job is stored.", &objects::JOB).headers(&[
+                "Location?",
+                "Preference-Applied?",
+                "Idempotent-Replayed?",
+                "X-OJS-Queue-Depth?",
+                "X-OJS-Queue-Bound?",
+                "X-OJS-Queue-Pressure?",
+            ]),
+        ])
+        .refuses(REFUSALS),
     Route::post("/ojs/v1/jobs/batch", "submit", |call| Box::pin(batch(call)))
         .access(CLIENT)
-        .body_max(|_| OJS_BATCH_BYTES_MAX),
+        .body_max(|_| OJS_BATCH_BYTES_MAX)
+        .operation("ojsEnqueueBatch", "Enqueue several jobs: all of them or none.")
+        .headers(SUBMITTING)
+        .body(&objects::BATCH)
+        .replies(&[
+            Reply::object(200, "The jobs were there before.", &objects::JOBS)
+                .headers(&["Idempotent-Replayed?"]),
+            Reply::object(201, "The jobs are stored.", &objects::JOBS).headers(&["Idempotent-Replayed?"]),
+        ])
+        .refuses(REFUSALS),
     Route::post("/ojs/v1/jobs/bulk", "submit", |call| Box::pin(bulk(call)))
         .access(CLIENT)
-        .body_max(|_| OJS_BATCH_BYTES_MAX),
+        .body_max(|_| OJS_BATCH_BYTES_MAX)
+        .operation("ojsEnqueueBulk", "Enqueue several jobs, each for itself.")
+        .headers(SUBMITTING)
+        .body(&objects::BATCH)
+        .replies(&[
+            Reply::object(200, "All are stored.", &objects::BULK),
+            Reply::object(207, "Some are stored.", &objects::BULK),
+            Reply::object(422, "None is stored, or the request is refused.", &objects::BULK),
+        ])
+        .refuses(REFUSALS),
 ];
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");

@@ -16,37 +16,66 @@ use forgerun_wire::ojs::subscription::{
 use serde_json::{Value, json};
 
 use super::queues::offset;
-use super::scope::{CLIENT, Scope};
-use super::{refusals, reply};
+use super::scope::{CLIENT, PAGE, Scope};
+use super::{objects, refusals, reply};
 use crate::app::App;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::edge::{ApiError, respond};
 use crate::limits::WEBHOOK_SECRET_OVERLAP;
 use crate::webhooks::standard::WebhookSecret;
 
 pub(super) const ROUTES: &[Route] = &[
-    Route::get("/ojs/v1/webhooks/subscriptions", "list_webhooks", |call| Box::pin(list(call))).access(CLIENT),
+    Route::get("/ojs/v1/webhooks/subscriptions", "list_webhooks", |call| Box::pin(list(call)))
+        .access(CLIENT)
+        .operation("ojsListSubscriptions", "List the endpoints of the caller.")
+        .query(PAGE)
+        .replies(&[Reply::object(200, "A page.", &objects::FACTS)]),
     Route::post("/ojs/v1/webhooks/subscriptions", "register_webhook", |call| Box::pin(create(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsSubscribe", "Register an endpoint for events.")
+        .body(&objects::SUBSCRIPTION)
+        .replies(&[Reply::object(
+            201,
+            "Registered; the secret is shown this once.",
+            &objects::SUBSCRIPTION_VIEW,
+        )
+        .headers(&["Location?"])])
+        .refuses(&[Kind::InvalidCallbackUrl, Kind::Duplicate]),
     Route::get("/ojs/v1/webhooks/subscriptions/{webhook_id}", "get_webhook", |call| Box::pin(get(call)))
-        .access(CLIENT),
+        .access(CLIENT)
+        .operation("ojsGetSubscription", "Get an endpoint.")
+        .replies(&[Reply::object(200, "The endpoint.", &objects::SUBSCRIPTION_VIEW)]),
     Route::patch("/ojs/v1/webhooks/subscriptions/{webhook_id}", "change_webhook", |call| {
         Box::pin(change(call))
     })
-    .access(CLIENT),
+    .access(CLIENT)
+    .operation("ojsChangeSubscription", "Change an endpoint.")
+    .body(&objects::SUBSCRIPTION)
+    .replies(&[Reply::object(200, "The endpoint as it is now.", &objects::SUBSCRIPTION_VIEW)])
+    .refuses(&[Kind::InvalidCallbackUrl, Kind::Duplicate]),
     Route::delete("/ojs/v1/webhooks/subscriptions/{webhook_id}", "change_webhook", |call| {
         Box::pin(delete(call))
     })
-    .access(CLIENT),
+    .access(CLIENT)
+    .operation("ojsUnsubscribe", "Delete an endpoint.")
+    .replies(&[Reply::object(200, "Deleted.", &objects::SUBSCRIPTION_VIEW)]),
     Route::post("/ojs/v1/webhooks/subscriptions/{webhook_id}/rotate-secret", "rotate_secret", |call| {
         Box::pin(rotate(call))
     })
-    .access(CLIENT),
+    .access(CLIENT)
+    .operation("ojsRotateSecret", "Give an endpoint a new secret.")
+    .replies(&[Reply::object(
+        200,
+        "The endpoint with its new secret, shown this once.",
+        &objects::SUBSCRIPTION_VIEW,
+    )]),
     Route::post("/ojs/v1/webhooks/subscriptions/{webhook_id}/test", "test_webhook", |call| {
         Box::pin(test(call))
     })
-    .access(CLIENT),
+    .access(CLIENT)
+    .operation("ojsTestSubscription", "Send a test to an endpoint.")
+    .replies(&[Reply::object(202, "A test is on its way.", &objects::FACTS)])
+    .refuses(&[Kind::IllegalTransition]),
 ];
 
 /// An unguessable secret. Deliveries are signed with its bytes.
@@ -116,7 +145,7 @@ async fn create(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["limit", "offset", "cursor", "page", "per_page"])?;
+    let query = call.query()?;
     let limit = query.limit()?;
     let offset = offset(&query, limit)?;
     let most = forgerun_core::limits::WEBHOOKS_MAX;

@@ -26,12 +26,12 @@ use tokio::time::timeout;
 
 use super::jobs::{Shown, progress_view};
 use super::results::of_intake;
-use super::scope::{CLIENT_OR_OPERATOR, Scope};
+use super::scope::{CLIENT_OR_OPERATOR, OF_LEASE, Scope};
 use super::taking::{FetchClaim, HandBackGuard};
-use super::{refusals, reply};
+use super::{objects, refusals, reply};
 use crate::app::App;
 use crate::edge::ApiError;
-use crate::edge::routing::{Call, RateCount, Route};
+use crate::edge::routing::{Call, RateCount, Reply, Route};
 use crate::limits::{
     FETCH_BYTES_MAX, FETCH_READ_JOBS, FETCH_TIMEOUT, OJS_ENVELOPE_BYTES_MAX, OJS_LEASE, SHELVES_SEARCHED_MAX,
     STREAM_CLAIM_GRACE,
@@ -44,19 +44,57 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         timeout: Some(FETCH_TIMEOUT),
         ..of_worker("/ojs/v1/workers/fetch", "fetch", |call| Box::pin(fetch(call)))
+            .operation("ojsFetch", "Take jobs to work on.")
+            .body(&objects::FETCH)
+            .replies(&[Reply::object(
+                200,
+                "Jobs, each with its `lease_token`; none if there is nothing to do.",
+                &objects::JOBS,
+            )])
     },
     Route {
         timeout: Some(FETCH_TIMEOUT),
         ..of_worker("/ojs/v1/jobs/fetch", "fetch", |call| Box::pin(fetch(call)))
+            .operation("ojsFetchJobs", "Take jobs to work on.")
+            .body(&objects::FETCH)
+            .replies(&[Reply::object(
+                200,
+                "Jobs, each with its `lease_token`; none if there is nothing to do.",
+                &objects::JOBS,
+            )])
     },
-    of_worker("/ojs/v1/workers/ack", "ack", |call| Box::pin(ack(call))),
-    of_worker("/ojs/v1/jobs/{job_id}/ack", "ack", |call| Box::pin(ack(call))),
-    of_worker("/ojs/v1/workers/nack", "nack", |call| Box::pin(nack(call))),
-    of_worker("/ojs/v1/jobs/{job_id}/nack", "nack", |call| Box::pin(nack(call))),
-    of_worker("/ojs/v1/workers/progress", "progress", |call| Box::pin(progress(call))),
+    of_worker("/ojs/v1/workers/ack", "ack", |call| Box::pin(ack(call)))
+        .operation("ojsAck", "Report that an attempt succeeded.")
+        .optional_body(&objects::ACK)
+        .replies(&[Reply::object(200, "What became of the job.", &objects::SETTLED)])
+        .refuses(OF_LEASE),
+    of_worker("/ojs/v1/jobs/{job_id}/ack", "ack", |call| Box::pin(ack(call)))
+        .operation("ojsAckJob", "Report that an attempt succeeded.")
+        .optional_body(&objects::ACK)
+        .replies(&[Reply::object(200, "What became of the job.", &objects::SETTLED)])
+        .refuses(OF_LEASE),
+    of_worker("/ojs/v1/workers/nack", "nack", |call| Box::pin(nack(call)))
+        .operation("ojsNack", "Report that an attempt failed, or give a job back.")
+        .optional_body(&objects::NACK)
+        .replies(&[Reply::object(200, "What became of the job.", &objects::SETTLED)])
+        .refuses(OF_LEASE),
+    of_worker("/ojs/v1/jobs/{job_id}/nack", "nack", |call| Box::pin(nack(call)))
+        .operation("ojsNackJob", "Report that an attempt failed, or give a job back.")
+        .optional_body(&objects::NACK)
+        .replies(&[Reply::object(200, "What became of the job.", &objects::SETTLED)])
+        .refuses(OF_LEASE),
+    of_worker("/ojs/v1/workers/progress", "progress", |call| Box::pin(progress(call)))
+        .operation("ojsReportProgress", "Report how far the work on a job is.")
+        .optional_body(&objects::PROGRESS)
+        .replies(&[Reply::object(200, "Stored.", &objects::PROGRESS_VIEW)])
+        .refuses(OF_LEASE),
     Route::put("/ojs/v1/jobs/{job_id}/progress", "progress", |call| Box::pin(progress(call)))
         .access(CLIENT_OR_OPERATOR)
-        .rate(RateCount::WorkerCalls),
+        .rate(RateCount::WorkerCalls)
+        .operation("ojsPutProgress", "Report how far the work on a job is.")
+        .optional_body(&objects::PROGRESS)
+        .replies(&[Reply::object(200, "Stored.", &objects::PROGRESS_VIEW)])
+        .refuses(OF_LEASE),
 ];
 
 /// A call of a worker; its body may be as large as a job.

@@ -21,33 +21,68 @@ use serde_json::{Value, json};
 
 use super::jobs::reason;
 use super::queues::offset;
-use super::scope::{CLIENT, CLIENT_OR_OPERATOR, Scope};
-use super::{refusals, reply};
+use super::scope::{CLIENT, CLIENT_OR_OPERATOR, ENDED, PAGE, REFUSALS, Scope};
+use super::{objects, refusals, reply};
 use crate::app::Filter;
 use crate::edge::accepted::{self, REPLAYED};
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route};
+use crate::edge::routing::operation::{Parameter, SUBMITTING};
+use crate::edge::routing::{Call, Reply, Route};
 use crate::edge::{ApiError, body, respond};
 use crate::limits::{LIST_ROWS_MAX, OFFSET_MAX, OJS_BATCH_BYTES_MAX};
 use crate::submission::Key;
 use crate::traces::RequestSubject;
 use crate::workflows::{self, StartedWorkflow};
+use forgerun_wire::request::truth;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/workflows", "submit_workflow", |call| Box::pin(create(call)))
         .access(CLIENT)
-        .body_max(|_| OJS_BATCH_BYTES_MAX),
-    Route::get("/ojs/v1/workflows", "list", |call| Box::pin(list(call))).access(CLIENT),
-    Route::get("/ojs/v1/workflows/{job_id}", "get", |call| Box::pin(get(call))).access(CLIENT_OR_OPERATOR),
+        .body_max(|_| OJS_BATCH_BYTES_MAX)
+        .operation("ojsCreateWorkflow", "Create a workflow.")
+        .headers(SUBMITTING)
+        .body(&objects::WORKFLOW)
+        .replies(&[
+            Reply::object(200, "The workflow was there before.", &objects::WORKFLOW_VIEW)
+                .headers(&["Location"]),
+            Reply::object(201, "Created.", &objects::WORKFLOW_VIEW).headers(&["Location"]),
+        ])
+        .refuses(REFUSALS),
+    Route::get("/ojs/v1/workflows", "list", |call| Box::pin(list(call)))
+        .access(CLIENT)
+        .operation("ojsListWorkflows", "List the workflows of the caller, newest first.")
+        .query(PAGE)
+        .replies(&[Reply::object(200, "A page.", &objects::WORKFLOWS)]),
+    Route::get("/ojs/v1/workflows/{job_id}", "get", |call| Box::pin(get(call)))
+        .access(CLIENT_OR_OPERATOR)
+        .operation("ojsGetWorkflow", "Get a workflow.")
+        .replies(&[Reply::object(200, "The workflow.", &objects::WORKFLOW_VIEW)]),
     Route::delete("/ojs/v1/workflows/{job_id}", "cancel", |call| Box::pin(cancel(call)))
-        .access(CLIENT_OR_OPERATOR),
+        .access(CLIENT_OR_OPERATOR)
+        .operation("ojsCancelWorkflow", "Cancel a workflow.")
+        .query(&[COMPENSATE])
+        .optional_body(&objects::CANCEL)
+        .replies(&[Reply::object(200, "The workflow as it is now.", &objects::WORKFLOW_VIEW)])
+        .refuses(ENDED),
     Route::post("/ojs/v1/workflows/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
-        .access(CLIENT_OR_OPERATOR),
+        .access(CLIENT_OR_OPERATOR)
+        .operation("ojsCancelWorkflowByPost", "Cancel a workflow.")
+        .query(&[COMPENSATE])
+        .optional_body(&objects::CANCEL)
+        .replies(&[Reply::object(200, "The workflow as it is now.", &objects::WORKFLOW_VIEW)])
+        .refuses(ENDED),
     Route::post("/ojs/v1/workflows/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
-        .access(CLIENT_OR_OPERATOR),
+        .access(CLIENT_OR_OPERATOR)
+        .operation("ojsRetryWorkflow", "Retry the steps of a workflow that failed.")
+        .optional_body(&objects::WORKFLOW_RETRY)
+        .replies(&[Reply::object(200, "The workflow runs again.", &objects::WORKFLOW_VIEW)])
+        .refuses(&[Kind::IllegalTransition, Kind::RetryLimitReached]),
 ];
 
-/// Scope of idempotency keys: the same for all ways a request comes.
+/// Whether to undo what was done.
+const COMPENSATE: Parameter =
+    Parameter::new("compensate", "Whether the compensations of steps that succeeded run.").schema(truth);
+
+/// Keys of one operation meet no keys of others, whichever way a request comes.
 const CREATE: &str = "POST /ojs/v1/workflows";
 
 /// Begins the workflow in the body.
@@ -150,7 +185,7 @@ fn no_cancel(id: JobId, state: &str) -> ApiError {
 }
 
 async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
-    let query = QueryString::of(&call.exchange.uri, &["compensate"])?;
+    let query = call.query()?;
     let in_body: Option<bool> = body::member(&call.body, "compensate", "true or false")?;
     let compensate = match (in_body, query.get("compensate")) {
         (Some(compensate), _) => compensate,
@@ -190,7 +225,7 @@ async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let scope = Scope::of(&call)?;
     let owner = scope.owner()?;
-    let query = QueryString::of(&call.exchange.uri, &["limit", "offset", "cursor", "page", "per_page"])?;
+    let query = call.query()?;
     let before = match query.get("cursor").map(str::parse::<JobId>) {
         Some(Ok(id)) => Some(id),
         Some(Err(_)) => return Err(query.malformed("cursor", "is no cursor of this list")),

@@ -89,6 +89,8 @@ pub enum ReplyContent {
     Nothing,
     /// JSON in the media types of the API.
     Json(fn(&mut SchemaGenerator) -> Schema),
+    /// An object that is described by a table, as JSON in the media types of the API.
+    Object(&'static RequestBody),
     /// Bytes of these media types, and JSON of its own schema.
     Types(&'static [&'static str], Option<fn(&mut SchemaGenerator) -> Schema>),
 }
@@ -98,6 +100,11 @@ impl Reply {
     pub const fn json<T: JsonSchema>(status: u16, about: &'static str) -> Reply {
         let content = ReplyContent::Json(SchemaGenerator::subschema_for::<T>);
         Reply { status, about, content, headers: &[] }
+    }
+
+    /// This object as JSON.
+    pub const fn object(status: u16, about: &'static str, object: &'static RequestBody) -> Reply {
+        Reply { status, about, content: ReplyContent::Object(object), headers: &[] }
     }
 
     /// No body.

@@ -104,7 +104,8 @@ async fn a_value_of_the_wrong_type_is_refused_in_words_of_json() {
     let webhook = client.call("POST", "/v1/webhooks").json(webhook).send().await.expect(201);
     let job = client.job().await;
     let (mut n_bodies, mut strange) = (0, Vec::new());
-    for (path, operations) in document["paths"].as_object().unwrap() {
+    let ours = document["paths"].as_object().unwrap().iter().filter(|(path, _)| !path.starts_with("/ojs"));
+    for (path, operations) in ours {
         for (method, operation) in operations.as_object().unwrap() {
             let content = &operation["requestBody"]["content"]["application/json"];
             if content.is_null() {
