@@ -22,9 +22,16 @@ use forgerun_wire::hint::nearest;
 /// Prefix of our environment variables.
 const PREFIX: &str = "FORGERUN_";
 
-/// Variables of the client commands. They may be set permanently where a server is started.
-const OF_CLIENTS: &[&str] =
-    &["FORGERUN_URL", "FORGERUN_API_KEY", "FORGERUN_ADMIN_TOKEN", "FORGERUN_WORKER_SECRET"];
+/// Variables of the client commands, the SDKs and the installer. They may be set permanently where a
+/// server is started.
+const OF_CLIENTS: &[&str] = &[
+    "FORGERUN_URL",
+    "FORGERUN_API_KEY",
+    "FORGERUN_ADMIN_TOKEN",
+    "FORGERUN_WORKER_SECRET",
+    "FORGERUN_BIN",
+    "FORGERUN_DOWNLOAD_URL",
+];
 
 /// Fixed settings of `forgerun dev`.
 const DEV: &[(&str, &str)] =

@@ -37,7 +37,15 @@ fn config_prints_what_is_in_effect_with_origins_and_without_secrets() {
 #[test]
 fn what_is_set_for_the_commands_of_a_client_does_not_stop_a_server() {
     let mut command = forgerun(&["config"]);
-    for variable in ["FORGERUN_URL", "FORGERUN_API_KEY", "FORGERUN_ADMIN_TOKEN", "FORGERUN_WORKER_SECRET"] {
+    let of_clients = [
+        "FORGERUN_URL",
+        "FORGERUN_API_KEY",
+        "FORGERUN_ADMIN_TOKEN",
+        "FORGERUN_WORKER_SECRET",
+        "FORGERUN_BIN",
+        "FORGERUN_DOWNLOAD_URL",
+    ];
+    for variable in of_clients {
         command.env(variable, "frk_something");
     }
     let ended = run(&mut command);
