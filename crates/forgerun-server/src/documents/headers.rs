@@ -1,4 +1,5 @@
-//! Header fields of answers, as components of the OpenAPI document. Each is there twice: always, and `Sometimes`.
+//! Header fields of answers, as components of the OpenAPI document. Each is there twice: required, and with the suffix
+//! `opt` as optional.
 
 use serde_json::{Map, Value, json};
 
@@ -74,7 +75,7 @@ pub(super) fn of(own: &[&str], is_counted: bool, is_of_ojs: bool) -> Value {
     let all = ALWAYS.iter().chain(own).chain(ojs).chain(counted);
     let described: Map<String, Value> = all
         .map(|field| match field.strip_suffix('?') {
-            Some(name) => (name.to_owned(), reference("headers", &sometimes(name))),
+            Some(name) => (name.to_owned(), reference("headers", &optional(name))),
             None => ((*field).to_owned(), reference("headers", field)),
         })
         .collect();
@@ -85,13 +86,22 @@ pub(super) fn of(own: &[&str], is_counted: bool, is_of_ojs: bool) -> Value {
 pub(super) fn components() -> Value {
     let component = |about: &str, required: bool| json!({"description": about, "required": required, "schema": {"type": "string"}});
     let both = HEADERS.iter().flat_map(|(name, about)| {
-        [((*name).to_owned(), component(about, true)), (sometimes(name), component(about, false))]
+        [((*name).to_owned(), component(about, true)), (optional(name), component(about, false))]
     });
     Value::Object(both.collect())
 }
 
-fn sometimes(name: &str) -> String {
-    format!("{name}.Sometimes")
+/// The component of a field that is not always there. Fields of limits are always optional, so they
+/// need no second component.
+fn optional(name: &str) -> String {
+    match is_of_limits(name) {
+        true => name.to_owned(),
+        false => format!("{name}.opt"),
+    }
+}
+
+fn is_of_limits(name: &str) -> bool {
+    COUNTED.iter().any(|field| field.strip_suffix('?') == Some(name))
 }
 
 /// A reference to a component.

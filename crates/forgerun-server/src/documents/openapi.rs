@@ -198,7 +198,10 @@ impl<'a> Fold<'a> {
     fn responses(&mut self, row: &Row) -> Value {
         let mut responses = Map::new();
         for reply in row.operation.replies {
-            responses.insert(reply.status.to_string(), self.reply(row, reply));
+            let described = self.reply(row, reply);
+            let name = format!("{}.{}", row.dialect_name(), reply.status);
+            let name = self.responses.name(&name, described);
+            responses.insert(reply.status.to_string(), reference("responses", name));
         }
         let mut by_status: BTreeMap<u16, Vec<Kind>> = BTreeMap::new();
         for kind in refusals::of(row) {
@@ -263,25 +266,22 @@ impl<'a> Fold<'a> {
         let mut titles = Vec::new();
         for kind in kinds {
             let example = row.refusal_example(self.config, self.base, &refused(*kind));
-            let title = example["title"].clone();
-            let link = format!(
-                "[{}]({})",
-                title.as_str().unwrap_or_default(),
-                example["type"].as_str().unwrap_or_default()
-            );
-            if !titles.contains(&link) {
-                titles.push(link);
+            let title = example["title"].as_str().unwrap_or_default().to_owned();
+            if !titles.contains(&title) {
+                titles.push(title);
             }
             let name = format!("{}.{kind:?}", row.dialect_name());
             examples.insert(format!("{kind:?}"), reference("examples", &name));
-            self.examples.insert(name, json!({"summary": title, "value": example}));
+            self.examples.insert(name, json!({"value": example}));
         }
         let schema = reference("schemas", row.problem_schema());
         let own = headers::of_refusal(status);
         let mut content = Map::new();
         for media_type in row.refusal_types() {
-            content.insert((*media_type).to_owned(), json!({"schema": schema, "examples": examples}));
+            content.insert((*media_type).to_owned(), json!({"schema": schema}));
         }
+        // The same object in every JSON type: shown once.
+        content.insert(MEDIA_TYPE_JSON.to_owned(), json!({"schema": schema, "examples": examples}));
         content.insert(MEDIA_TYPE_XML.to_owned(), json!({"schema": schema}));
         let headers = headers::of(&own, row.is_counted(), row.is_of_ojs());
         json!({"description": titles.join(", "), "headers": headers, "content": content})
