@@ -1,4 +1,5 @@
-//! `forgerun init`: a small project with a worker, a submission, a test and a Dockerfile, to begin with.
+//! `forgerun init`: a small project with a worker, a submission, a test and a Dockerfile, to begin
+//! with.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -28,7 +29,8 @@ enum Language {
     Go,
 }
 
-/// A file of a project: where it goes, and what it says. `{{name}}` and `{{version}}` stand for those of the project and of the SDK.
+/// A file of a project: where it goes, and what it says. `{{name}}` and `{{version}}` stand for
+/// those of the project and of the SDK.
 type Template = (&'static str, &'static str);
 
 macro_rules! templates {
@@ -37,7 +39,8 @@ macro_rules! templates {
     };
 }
 
-// Some have another name here: a real `.gitignore` would hide files of this repository, and a real `go.mod` would make a module of it.
+// Some have another name here: a real `.gitignore` would hide files of this repository, and a real
+// `go.mod` would make a module of it.
 const PYTHON: &[Template] = templates!["python":
     "worker.py" from "worker.py",
     "submit.py" from "submit.py",
@@ -81,7 +84,8 @@ impl Language {
     }
 }
 
-/// Writes the project and prints its files. Files that are there already are named, and then nothing is written.
+/// Writes the project and prints its files. Files that are there already are named, and then
+/// nothing is written.
 pub fn init(flags: &InitFlags) -> Exit {
     let folder = &flags.folder;
     let templates = flags.language.templates();
@@ -112,8 +116,8 @@ fn write_new(path: &Path, text: &str) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// A name that every language takes for a package: small letters, digits and single hyphens, a letter first. `jobs` if the folder's name
-/// has none of them.
+/// A name that every language takes for a package: small letters, digits and single hyphens, a
+/// letter first. `jobs` if the folder's name has none of them.
 fn project_name(folder: &Path) -> String {
     let folder = std::path::absolute(folder).unwrap_or_default();
     let text = folder.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();

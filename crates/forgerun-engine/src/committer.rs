@@ -214,8 +214,8 @@ async fn gather(
     }
 }
 
-/// Whether these commands weigh at least `weight_min` together. One that brings many jobs is worth a
-/// lane of its own; a claim counts once whatever it asks for, because it may find nothing.
+/// Whether these commands weigh at least `weight_min` together. One that brings many jobs is worth
+/// a lane of its own; a claim counts once whatever it asks for, because it may find nothing.
 fn weigh_at_least(waiting: &[QueuedCommand], weight_min: usize) -> bool {
     let mut weight = 0;
     waiting.iter().any(|request| {

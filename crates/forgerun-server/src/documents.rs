@@ -1,8 +1,9 @@
-//! Documents that say the same to everybody for as long as the server runs. Unlike what is said about jobs they are public:
-//! any cache may keep them for a while, and whoever has one already is told so by its `ETag`.
+//! Documents that are the same for every caller while the server runs. Unlike answers about jobs
+//! they are public: any cache may keep them for a while, and a caller that has one already gets 304
+//! by its `ETag`.
 //!
-//! - `openapi`: the routes as a document: `rows` gathers them, `refusals` says what follows for each, `headers` and `problems` are
-//!   components;
+//! - `openapi`: the routes as a document: `rows` gathers them, `refusals` says what follows for
+//!   each, `headers` and `problems` are components;
 //! - `asyncapi`: the same for events; `messages`, and `yaml` to write it down.
 
 pub mod asyncapi;

@@ -51,9 +51,9 @@ pub fn operations() -> Vec<(&'static str, Operation)> {
 /// The caller has the page or document already.
 pub const SAME: Reply = Reply::empty(304, "The caller has it already, as `If-None-Match` says.", &["ETag"]);
 
-type Page = (&'static str, MethodRouter<Arc<App>>, Operation);
+type PageRoute = (&'static str, MethodRouter<Arc<App>>, Operation);
 
-fn table() -> [Page; 8] {
+fn table() -> [PageRoute; 8] {
     [
         ("/", get(first_page), FIRST_PAGE),
         ("/health", get(health), HEALTH),
@@ -77,13 +77,13 @@ const FIRST_PAGE: Operation = Operation {
 };
 
 const HEALTH: Operation = Operation {
-    replies: &[Reply::json::<Health>(200, "Alive.")],
+    replies: &[Reply::json::<HealthBody>(200, "Alive.")],
     ..Operation::new("getHealth", "Ask whether the process answers.")
 };
 
 const READY: Operation = Operation {
     replies: &[
-        Reply::json::<Ready>(200, "Ready."),
+        Reply::json::<ReadyBody>(200, "Ready."),
         Reply::json::<NotReadyView<'static>>(503, "Not ready.").headers(&["Retry-After"]),
     ],
     ..Operation::new("getReady", "Ask whether the server can do its work now.")
@@ -130,14 +130,14 @@ const PROBLEM_SCHEMA: Operation = Operation {
 
 /// The process answers.
 #[derive(Serialize, JsonSchema)]
-struct Health {
+struct HealthBody {
     /// Always `ok`.
     status: &'static str,
 }
 
 /// The server can do its work.
 #[derive(Serialize, JsonSchema)]
-struct Ready {
+struct ReadyBody {
     /// Always `ready`.
     status: &'static str,
 }
@@ -154,8 +154,8 @@ struct NotReadyView<'a> {
     code: &'static str,
 }
 
-/// A document that stays the same as long as the server runs. Written when it is first asked for: to write all of them takes
-/// longer than everything else that a server does before it is ready.
+/// A document that stays the same as long as the server runs. Written when it is first asked for:
+/// to write all of them takes longer than everything else that a server does before it is ready.
 fn document(media_type: &'static str, write: fn(&App) -> String) -> MethodRouter<Arc<App>> {
     let document = Arc::new(OnceLock::new());
     get(async move |State(app): State<Arc<App>>, headers: HeaderMap| {

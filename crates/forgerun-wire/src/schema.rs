@@ -2,7 +2,7 @@
 //! property, its comment is the description, and what is left out of an answer at times is not required.
 //!
 //! The views hold ids and times as text. Which of them a text is follows from the name of the member, as [`generator`] says; a
-//! member that is one of a few words says so itself: `schemars(with = "schema::State")`.
+//! member that is one of a few words says so itself: `schemars(with = "schema::StateWord")`.
 
 use std::borrow::Cow;
 
@@ -199,9 +199,9 @@ words! {
 }
 
 /// Where a job stands.
-pub struct State;
+pub struct StateWord;
 
-impl JsonSchema for State {
+impl JsonSchema for StateWord {
     fn schema_name() -> Cow<'static, str> {
         "State".into()
     }

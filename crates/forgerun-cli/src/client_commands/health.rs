@@ -1,4 +1,5 @@
-//! `health`: the probe of containers and service managers. Asks once, and waits for seconds at most.
+//! `health`: the probe of containers and service managers. Asks once, and waits for seconds at
+//! most.
 
 use serde_json::json;
 

@@ -1,8 +1,11 @@
-//! The AsyncAPI 3.0 document: what the server says without being asked each time, on event streams and to webhooks.
+//! The AsyncAPI 3.0 document: what the server says without being asked each time, on event streams
+//! and to webhooks.
 //!
-//! - the words of events come from [`forgerun_wire::event`], so a new one does not compile before it is described here;
+//! - the words of events come from [`forgerun_wire::event`], so a new one does not compile before
+//!   it is described here;
 //! - the schemas are those of the OpenAPI document, as far as events use them;
-//! - the examples are told by the same code that tells real events, about jobs that never were ([`forgerun_wire::example`]);
+//! - the examples are told by the same code that tells real events, about jobs that never were
+//!   ([`forgerun_wire::example`]);
 //! - `yaml` writes it down.
 
 use std::collections::BTreeSet;
@@ -73,7 +76,7 @@ pub fn streams() -> impl Iterator<Item = &'static str> {
     CHANNELS.iter().filter_map(|channel| channel.address)
 }
 
-/// The schema of a stream: what there is to say of a text.
+/// The schema of a stream: a text with a description.
 pub(super) fn stream_schema() -> Value {
     let names: Vec<&str> = Word::ALL.into_iter().filter(|word| word.is_of_job()).map(Word::sse).collect();
     json!({

@@ -1,5 +1,5 @@
-//! Header fields of answers, as components of the OpenAPI document. Each is there twice: required, and with the suffix
-//! `opt` as optional.
+//! Header fields of answers, as components of the OpenAPI document. Each is there twice: required,
+//! and with the suffix `opt` as optional.
 
 use serde_json::{Map, Value, json};
 
@@ -56,9 +56,10 @@ pub(super) const OF_FAILURE: [&str; 7] = [
 /// Of answers that may be a stream.
 pub(super) const OF_STREAM: [&str; 2] = ["Vary?", "X-Accel-Buffering?"];
 
-/// Of a refusal with this status.
-pub(super) fn of_refusal(status: u16) -> Vec<&'static str> {
-    let mut own = vec!["Vary?", "Content-Language"];
+/// Of a refusal with this status. The error object of Open Job Spec says no language.
+pub(super) fn of_refusal(status: u16, is_of_ojs: bool) -> Vec<&'static str> {
+    let language = if is_of_ojs { "Content-Language?" } else { "Content-Language" };
+    let mut own = vec!["Vary?", language];
     match status {
         401 => own.push("WWW-Authenticate"),
         416 => own.push("Content-Range"),
@@ -68,7 +69,8 @@ pub(super) fn of_refusal(status: u16) -> Vec<&'static str> {
     own
 }
 
-/// Those of an answer: of every one, its own, and those of what it is. A question mark says that a field is not always there.
+/// Those of an answer: of every one, its own, and those of what it is. A question mark says that a
+/// field is not always there.
 pub(super) fn of(own: &[&str], is_counted: bool, is_of_ojs: bool) -> Value {
     let counted = COUNTED.iter().filter(|_| is_counted);
     let ojs = ["OJS-Version"].iter().filter(|_| is_of_ojs);

@@ -1,7 +1,9 @@
-//! The OpenAPI 3.1 document, folded from the routes that are served: what a route says of itself ([`Operation`]), and what follows
-//! from it. Schemas are derived from the views, statuses and examples of refusals come from the catalog.
+//! The OpenAPI 3.1 document, folded from the routes that are served: what a route says of itself
+//! ([`Operation`]), and what follows from it. Schemas are derived from the views, statuses and
+//! examples of refusals come from the catalog.
 //!
-//! Whatever several operations have in common is a component: parameters, header fields, refusals and their examples.
+//! Whatever several operations have in common is a component: parameters, header fields, refusals
+//! and their examples.
 //!
 //! `HEAD` is not written down: it goes wherever `GET` goes (RFC 9110, 9.3.2).
 
@@ -49,7 +51,8 @@ const TAGS: [(&str, &str); 10] = [
     ("documents", "What the API says of itself."),
 ];
 
-/// The document of a server with this configuration, at this public address; an empty address makes references relative.
+/// The document of a server with this configuration, at this public address; an empty address makes
+/// references relative.
 pub fn document(config: &Config, base: &str) -> Value {
     let mut fold = Fold::new(config, base);
     let mut paths = Map::new();
@@ -179,13 +182,11 @@ impl<'a> Fold<'a> {
     fn body(&mut self, row: &Row) -> Value {
         let Some((body, required)) = row.operation.body else {
             let schema = reference("schemas", "Nothing");
-            return json!({"required": false, "content": {row.media_types[0]: {"schema": schema}}});
+            return json!({"required": false, "content": {body_type(row): {"schema": schema}}});
         };
         self.describe(body);
         let media = json!({"schema": reference("schemas", body.name), "examples": (body.examples)()});
-        let content: Map<String, Value> =
-            row.media_types.iter().map(|media_type| ((*media_type).to_owned(), media.clone())).collect();
-        json!({"required": required, "content": content})
+        json!({"required": required, "content": {body_type(row): media}})
     }
 
     /// Takes the schema of a body, and of those that it refers to.
@@ -275,7 +276,7 @@ impl<'a> Fold<'a> {
             self.examples.insert(name, json!({"value": example}));
         }
         let schema = reference("schemas", row.problem_schema());
-        let own = headers::of_refusal(status);
+        let own = headers::of_refusal(status, row.is_of_ojs());
         let mut content = Map::new();
         for media_type in row.refusal_types() {
             content.insert((*media_type).to_owned(), json!({"schema": schema}));
@@ -311,6 +312,13 @@ impl<'a> Fold<'a> {
             },
         })
     }
+}
+
+/// The media type that bodies are shown in. Open Job Spec has one of its own besides; generators of
+/// clients do not cope with bodies of several types.
+fn body_type(row: &Row) -> &'static str {
+    let plain = row.media_types.iter().find(|media_type| **media_type == "application/json");
+    plain.unwrap_or(&row.media_types[0])
 }
 
 /// A refusal as examples show it.

@@ -1,5 +1,5 @@
-//! Schemas of problems: those that `forgerun-problem` publishes, and what is composed of them. `Problem` is a refused request, `FailedJob`
-//! a job that ended badly.
+//! Schemas of problems: those that `forgerun-problem` publishes, and what is composed of them.
+//! `Problem` is a refused request, `FailedJob` a job that ended badly.
 
 use forgerun_core::catalog::{Kind, ProcessingStage};
 use serde_json::{Map, Value, json};
@@ -116,7 +116,8 @@ fn ojs_error() -> Value {
     })
 }
 
-/// `$defs` of the published schema become components. `Problem` is the name of the composed one, so the plain one has another.
+/// `$defs` of the published schema become components. `Problem` is the name of the composed one, so
+/// the plain one has another.
 fn component(definition: &str) -> String {
     let mut letters = definition.chars();
     let first = letters.next().map(|letter| letter.to_ascii_uppercase());

@@ -1,5 +1,5 @@
-//! What a route may be refused for: what follows from who may ask, how it is counted, its verb, its body and its parameters, and what
-//! it names itself.
+//! What a route may be refused for: what follows from who may ask, how it is counted, its verb, its
+//! body and its parameters, and what it names itself.
 
 use forgerun_core::catalog::Kind;
 

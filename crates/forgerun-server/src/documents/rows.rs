@@ -1,4 +1,5 @@
-//! The routes of the OpenAPI document: those of all dialects, those of the configuration, and the pages.
+//! The routes of the OpenAPI document: those of all dialects, those of the configuration, and the
+//! pages.
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::job::Dialect;

@@ -1,5 +1,5 @@
-//! Data as YAML that people like to read: blocks, and quotes only where they are needed. Every JSON value can be written;
-//! what is quoted is quoted as JSON does it, which YAML 1.2 reads alike.
+//! Data as YAML that people like to read: blocks, and quotes only where they are needed. Every JSON
+//! value can be written; what is quoted is quoted as JSON does it, which YAML 1.2 reads alike.
 
 use std::fmt::Write;
 

@@ -75,7 +75,8 @@ pub(super) struct ProblemCode {
     pub(super) doc_url: String,
 }
 
-/// The members that such a problem has beside the standard ones, with their types in JSON and in the `Problem` field.
+/// The members that such a problem has beside the standard ones, with their types in JSON and in
+/// the `Problem` field.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Extensions {
     pub(super) code: &'static str,

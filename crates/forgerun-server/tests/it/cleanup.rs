@@ -151,7 +151,7 @@ async fn how_long_deliveries_are_kept_is_the_operators_choice() {
     delivery(&store, three_days_ago + Duration::from_secs(1)).await;
     let mut serve = forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", &url]);
     let mut server = Server::start(serve.env("FORGERUN_RETENTION__DELIVERIES_DAYS", "2"));
-    let line: Value = serde_json::from_str(&server.wait_for_log("outlived its time")).unwrap();
+    let line: Value = serde_json::from_str(&server.wait_for_log("sweep finished")).unwrap();
     assert_eq!((&line["deliveries"], &line["journal_rows"]), (&1.into(), &0.into()), "{line}");
 }
 
@@ -168,7 +168,7 @@ async fn a_running_server_logs_in_counts_what_it_removed() {
         Server::start(&mut forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", &url]));
     // The journal has one old row, which goes with the first sweep. The jobs go before it or after
     // it.
-    let first: Value = serde_json::from_str(&server.wait_for_log("outlived its time")).unwrap();
+    let first: Value = serde_json::from_str(&server.wait_for_log("sweep finished")).unwrap();
     assert_eq!((&first["event"], &first["journal_rows"]), (&"cleanup".into(), &1.into()), "{first}");
     let store: &dyn Store = &store;
     while !store.jobs(forgerun_store::Filter { limit: 1, ..Default::default() }).await.unwrap().is_empty() {}

@@ -25,7 +25,7 @@ fn a_server_starts_while_its_object_store_is_away_and_says_so() {
     objects.go_away();
     let secret = objects.options().key.unwrap().1;
     let mut server = Server::start(&mut with_objects(&objects, &folder, &secret));
-    server.wait_for_log("the object store is away");
+    server.wait_for_log("object store unreachable");
     assert!(server.get("/ready").starts_with("HTTP/1.1 200"));
     server.signal("TERM");
     assert_eq!(server.wait().code, Some(0));

@@ -104,7 +104,7 @@ fn a_second_server_on_one_sqlite_file_says_so_and_works() {
         server.signal("KILL");
         server.wait().stderr
     };
-    let told = "another server uses this database file too";
+    let told = "database file shared: another server uses it, too";
     assert!(!ended(first).contains(told));
     assert!(ended(second).contains(told));
     let third = start();

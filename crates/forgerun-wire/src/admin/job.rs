@@ -39,7 +39,7 @@ pub struct AdminJob {
     /// Where it waits.
     pub queue: String,
     /// Where it stands.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::State"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StateWord"))]
     pub state: String,
     /// The attempt under way or about to begin, from 1.
     pub attempt: u32,

@@ -36,7 +36,8 @@ pub(super) const ROUTES: &[Route] = &[
 const SINCE: Parameter =
     Parameter::new("since", "Only groups that were seen at this moment or later.").schema(request::time);
 
-/// `GET /admin/v1/failures?since=…`, the group seen last first. The cursor is the place of the last group.
+/// `GET /admin/v1/failures?since=…`, the group seen last first. The cursor is the place of the last
+/// group.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(respond::json(StatusCode::OK, &listed(&call).await?))
 }

@@ -61,7 +61,7 @@ pub(super) const ROUTES: &[Route] = &[
 /// The parameters of a search for jobs.
 const SEARCH: &[Parameter; 15] = &[
     STATE,
-    Parameter::new("queue", "Of this queue, whoever owns it."),
+    Parameter::new("queue", "Of this queue, of any owner."),
     CLIENT,
     Parameter::new("type", "Of this type; under `/v1`, of this form."),
     Parameter::new("kind", "That simulate this kind of work."),
@@ -91,7 +91,7 @@ request_body! {
     ; examples {"reason": {"value": {"reason": "submitted by mistake"}}}
 }
 
-/// Ids begin with the moment they were made, by the clock of whoever made them.
+/// Ids begin with the moment they were made, by the clock of their maker.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(3600);
 
 /// Minimum hexadecimal digits for a search by id.

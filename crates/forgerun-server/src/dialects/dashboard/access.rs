@@ -15,6 +15,7 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use super::{layout, see_other};
 use crate::app::App;
 use crate::edge::query::QueryString;
+use crate::edge::routing::operation::{CURSOR, LIMIT, Parameter};
 use crate::edge::routing::{Answers, Call, Callers, Route, RouteAccess};
 use crate::edge::sessions::{self, OperatorSession, SESSION_COOKIE};
 use crate::edge::{ApiError, Exchange, Who, auth, respond};
@@ -34,7 +35,10 @@ type PageHandler = for<'a> fn(Call<'a>) -> crate::edge::routing::Answering<'a>;
 
 /// A page for the operator.
 pub(super) const fn page(path: &'static str, action: &'static str, handler: PageHandler) -> Route {
-    Route::get(path, action, handler).access(RouteAccess::Own(enter, Callers::Operator)).answers(Answers::Any)
+    Route::get(path, action, handler)
+        .access(RouteAccess::Own(enter, Callers::Operator))
+        .answers(Answers::Any)
+        .query(OF_PAGES)
 }
 
 /// The action of a form.
@@ -42,7 +46,21 @@ pub(super) const fn action(path: &'static str, action: &'static str, handler: Pa
     Route::post(path, action, handler)
         .access(RouteAccess::Own(enter, Callers::Operator))
         .answers(Answers::Any)
+        .query(OF_FORMS)
 }
+
+/// Pages show lists of `/admin/v1`, so they take the parameters of these lists.
+const OF_PAGES: &[Parameter] = &[
+    LIMIT,
+    CURSOR,
+    Parameter::new("since", "Failures since then."),
+    Parameter::new("state", "Workflows in this state."),
+    Parameter::new("client", "Workflows of this client."),
+];
+
+/// Forms name whose schedule or worker is meant, as under `/admin/v1`.
+const OF_FORMS: &[Parameter] =
+    &[Parameter::new("client", "The owner."), Parameter::new("tenant", "The owner's tenant.")];
 
 /// Authenticates by session, or like `/admin/v1`.
 fn enter<'a>(

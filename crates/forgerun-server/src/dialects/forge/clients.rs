@@ -40,7 +40,8 @@ request_body! {
     ; examples {"named": {"value": {"name": "Billing"}}, "unnamed": {"value": {"name": null}}}
 }
 
-/// Who may register (rulings C-62, C-115): anybody, anybody on this machine, or whoever has the admin token; and how often (C-93).
+/// Who may register (rulings C-62, C-115): any caller, any caller on this machine, or a caller with
+/// the admin token; and how often (C-93).
 async fn gate(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     let who = match auth::registers_anybody(app, exchange) {
         // Credentials are ignored where none are needed, even bad ones.

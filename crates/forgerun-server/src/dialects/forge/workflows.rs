@@ -104,7 +104,8 @@ const REFUSALS: &[Kind] = &[
 request_body! {
     /// How a workflow is cancelled.
     CANCEL = "WorkflowCancel" {
-        /// Whether the compensations of steps that succeeded run; `true` by default. `false` also stops those under way.
+        /// Whether the compensations of steps that succeeded run; `true` by default. `false` also
+        /// stops those under way.
         "compensate": maybe(truth()),
     }
     ; examples {"at once": {"value": {"compensate": false}}}

@@ -1,5 +1,5 @@
-//! The bodies and objects of `/ojs/v1`, as the OpenAPI document shows them. Their full description is that of Open Job Spec; here are the
-//! members that this server reads and writes.
+//! The bodies and objects of `/ojs/v1`, as the OpenAPI document shows them. Their full description
+//! is that of Open Job Spec; here are the members that this server reads and writes.
 
 use forgerun_wire::request_body;
 
@@ -18,8 +18,8 @@ request_body! {
         "meta": object(),
         /// The address of a JSON Schema that `args` must fit.
         "schema": text(),
-        /// How to do it: `queue`, `priority`, `timeout_ms`, `visibility_timeout_ms`, `delay_until`, `expires_at`, `deadline`, `tags`, `retry`,
-        /// `unique`, `rate_limit`.
+        /// How to do it: `queue`, `priority`, `timeout_ms`, `visibility_timeout_ms`, `delay_until`,
+        /// `expires_at`, `deadline`, `tags`, `retry`, `unique`, `rate_limit`.
         "options": object(),
     }
     ; required &["type"]
@@ -289,7 +289,8 @@ request_body! {
         "args": list(json!({})),
         /// What the client notes about it.
         "meta": object(),
-        /// `scheduled`, `available`, `pending`, `active`, `retryable`, `completed`, `cancelled` or `discarded`.
+        /// `scheduled`, `available`, `pending`, `active`, `retryable`, `completed`, `cancelled` or
+        /// `discarded`.
         "state": text(),
         /// Jobs with a higher priority go first.
         "priority": json!({"type": "integer"}),

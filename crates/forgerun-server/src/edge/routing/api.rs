@@ -55,7 +55,8 @@ pub trait Api: Send + Sync {
         status::http(kind, self.dialect())
     }
 
-    /// The body of a refusal, for the OpenAPI document; `None` for the problem in the words of the dialect.
+    /// The body of a refusal, for the OpenAPI document; `None` for the problem in the words of the
+    /// dialect.
     fn refusal_example(
         &self,
         config: &Config,
@@ -67,8 +68,8 @@ pub trait Api: Send + Sync {
         None
     }
 
-    /// The answer to a request that is refused, by `refused` in the words for it. `Retry-After`, `Allow` and the like are
-    /// added to it.
+    /// The answer to a request that is refused, by `refused` in the words for it. `Retry-After`,
+    /// `Allow` and the like are added to it.
     fn refusal(&self, app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
         finish::problem(app, exchange, refused)
     }

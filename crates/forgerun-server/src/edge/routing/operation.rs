@@ -1,8 +1,9 @@
-//! What the OpenAPI document says of a route beside what follows from the route itself. It stands with the route, as constants;
-//! the document is folded from the routes that are served (`documents/openapi`).
+//! What the OpenAPI document says of a route beside what follows from the route itself. It stands
+//! with the route, as constants; the document is folded from the routes that are served
+//! (`documents/openapi`).
 //!
-//! What follows by itself: who may ask, parameters of the path, header fields of every answer, the members of a body, and
-//! refusals that come with access, rate, verb, body and parameters.
+//! What follows by itself: who may ask, parameters of the path, header fields of every answer, the
+//! members of a body, and refusals that come with access, rate, verb, body and parameters.
 
 use forgerun_core::catalog::Kind;
 use forgerun_wire::request::{self, RequestBody, text};

@@ -95,11 +95,11 @@ impl RouteAccess {
 /// Who may ask, as the OpenAPI document says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Callers {
-    /// Anybody.
+    /// Every caller, with or without a key.
     Anyone,
-    /// Anybody, or only the operator if so configured.
+    /// Every caller, or only the operator if so configured.
     AnyoneOrOperator,
-    /// A client with a key; for its first key, anybody.
+    /// A client with a key; for its first key, every caller.
     FirstKey,
     /// A client, or the operator.
     ClientOrOperator,

@@ -31,11 +31,11 @@ pub(super) struct Methods {
 
 /// Positions of the parameters in a path.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Parameters([Option<Parameter>; PARAMETERS_MAX]);
+pub(crate) struct Parameters([Option<PathParameter>; PARAMETERS_MAX]);
 
 /// `http::Uri` refuses paths longer than a `u16`.
 #[derive(Clone, Copy, Debug)]
-struct Parameter {
+struct PathParameter {
     name: &'static str,
     from: u16,
     to: u16,
@@ -102,7 +102,7 @@ impl Table {
         for (place, (name, value)) in parameters.0.iter_mut().zip(values) {
             let value = value?;
             let from = value.as_ptr().addr() - path.as_ptr().addr();
-            *place = Some(Parameter { name, from: from as u16, to: (from + value.len()) as u16 });
+            *place = Some(PathParameter { name, from: from as u16, to: (from + value.len()) as u16 });
         }
         Some((found.value, parameters))
     }

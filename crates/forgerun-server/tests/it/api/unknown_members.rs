@@ -24,7 +24,7 @@ async fn a_member_that_nobody_knows_is_refused_with_what_was_probably_meant() {
         ("/v1/jobs/batch".to_owned(), json!({"items": [{"item_id": "a"}]}), "#/items/0/item_id", "`itemId`"),
         ("/api/v1/jobs".to_owned(), json!({"type": "a", "max_retries": 1}), "#/max_retries", "`maxRetries`"),
         ("/api/v1/reports/generate".to_owned(), json!({"reportType": "a"}), "#/reportType", "parameters"),
-        (format!("/v1/jobs/{id}/cancel"), json!({"reason": "a"}), "#/reason", "nothing is expected"),
+        (format!("/v1/jobs/{id}/cancel"), json!({"reason": "a"}), "#/reason", "no members are expected"),
         (format!("/v1/jobs/{id}/retry"), json!({"revived": true}), "#/revived", "`revive`"),
         ("/v1/webhooks".to_owned(), json!({"uri": "https://a.example"}), "#/uri", "`url`"),
         (client.keys_path(), json!({"rotat": true}), "#/rotat", "`rotate`"),

@@ -54,16 +54,28 @@ fn the_worker_in_python_outlives_its_server_and_stops_when_asked() {
     let path = format!("{}/../../examples/worker.py", env!("CARGO_MANIFEST_DIR"));
     let mut worker =
         Command::new("python3").arg(path).env("FORGERUN_URL", format!("http://{address}")).spawn().unwrap();
-    let submit = ["submit", "--type", "text.upper", "--wait=60s", "--retries", "0", "--payload"];
-    let done = ask(&server, &[&submit[..], &[r#""hello""#]].concat());
-    assert!(done.expect(0).contains("HELLO"), "{}", done.stdout);
+    let upper = |server: &Server, args: &str| {
+        let body =
+            format!(r#"{{"type":"text.upper","args":{args},"options":{{"retry":{{"max_attempts":1}}}}}}"#);
+        let mut stream = server.connect();
+        let length = body.len();
+        let head = "POST /ojs/v1/jobs HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nPrefer: wait=30";
+        write!(stream, "{head}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let done = upper(&server, r#"["hello"]"#);
+    assert!(done.contains(r#""state":"completed""#) && done.contains("HELLO"), "{done}");
     server.signal("KILL");
     server.wait();
     let server = start();
-    let done = ask(&server, &[&submit[..], &[r#""again""#]].concat());
-    assert!(done.expect(0).contains("AGAIN"), "{}", done.stdout);
+    let done = upper(&server, r#"["again"]"#);
+    assert!(done.contains(r#""state":"completed""#) && done.contains("AGAIN"), "{done}");
     // An object is no text: a failure, and no wrong result.
-    ask(&server, &[&submit[..], &[r#"{"text":"hello"}"#]].concat()).expect(3);
+    let failed = upper(&server, r#"[{"text":"hello"}]"#);
+    assert!(failed.contains(r#""state":"discarded""#), "{failed}");
     send("TERM", worker.id());
     assert_eq!(worker.wait().unwrap().code(), Some(0));
 }
