@@ -2,7 +2,7 @@
 //! property, its comment is the description, and what is left out of an answer at times is not required.
 //!
 //! The views hold ids and times as text. Which of them a text is follows from the name of the member, as [`generator`] says; a
-//! member that is one of a few words says so itself: `schemars(with = "schema::StateWord")`.
+//! member that is one of a few words says so itself: `schemars(with = "schema::ForgeState")`.
 
 use std::borrow::Cow;
 
@@ -199,9 +199,9 @@ words! {
 }
 
 /// Where a job stands.
-pub struct StateWord;
+pub struct ForgeState;
 
-impl JsonSchema for StateWord {
+impl JsonSchema for ForgeState {
     fn schema_name() -> Cow<'static, str> {
         "State".into()
     }

@@ -22,8 +22,8 @@ use forgerun_wire::hint::nearest;
 /// Prefix of our environment variables.
 const PREFIX: &str = "FORGERUN_";
 
-/// Variables of the client commands, the SDKs and the installer. They may be set permanently where a
-/// server is started.
+/// Variables of the client commands, the SDKs and the installer. They may be set permanently where
+/// a server is started.
 const OF_CLIENTS: &[&str] = &[
     "FORGERUN_URL",
     "FORGERUN_API_KEY",

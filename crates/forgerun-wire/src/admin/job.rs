@@ -39,7 +39,7 @@ pub struct AdminJob {
     /// Where it waits.
     pub queue: String,
     /// Where it stands.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StateWord"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::ForgeState"))]
     pub state: String,
     /// The attempt under way or about to begin, from 1.
     pub attempt: u32,

@@ -22,10 +22,10 @@ pub struct EventView {
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::EventName"))]
     pub event_name: String,
     /// The state before; null for the birth of the job.
-    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::StateWord>"))]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::ForgeState>"))]
     pub prev_state: Option<String>,
     /// The state after.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StateWord"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::ForgeState"))]
     pub next_state: String,
     /// When, to the microsecond; no two events of a job have the same.
     pub timestamp: String,

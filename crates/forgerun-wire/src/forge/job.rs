@@ -18,7 +18,7 @@ pub struct SubmittedView {
     /// Which job.
     pub job_id: String,
     /// Where it stands.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StateWord"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::ForgeState"))]
     pub state: String,
     /// When it was accepted.
     pub created_at: String,
@@ -46,7 +46,7 @@ pub struct CanceledView {
     /// Which job.
     pub job_id: String,
     /// Where it stands.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StateWord"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::ForgeState"))]
     pub state: String,
     /// When it last changed.
     pub updated_at: String,
@@ -70,7 +70,7 @@ pub struct RetriedView {
     /// Which job.
     pub job_id: String,
     /// Where it stands.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StateWord"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::ForgeState"))]
     pub state: String,
     /// When it last changed.
     pub updated_at: String,
@@ -117,7 +117,7 @@ pub struct JobView<'a> {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub job_type: Option<Cow<'a, str>>,
     /// Where it stands.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StateWord"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::ForgeState"))]
     pub state: Cow<'a, str>,
     /// SUCCESS, FAILED or CANCELED once it has ended.
     #[cfg_attr(feature = "schema", schemars(with = "Option<crate::schema::Outcome>"))]

@@ -210,7 +210,9 @@ mod tests {
         assert_eq!((shown.id.as_str(), shown.r#type.as_str()), (job.id.to_string().as_str(), "email.send"));
         assert_eq!((shown.state(), shown.attempt), (v1::JobState::Active, 1));
         assert_eq!(shown.args, json::read_list(br#"[1,{"a":true}]"#));
-        let meta = json::read_struct(br#"{"locale":"de","forgerun.lease_token":"t.1"}"#);
+        let meta = json::read_struct(
+            br#"{"locale":"de","forgerun.lease_token":"t.1","forgerun.args_wrapped":false}"#,
+        );
         assert_eq!(shown.meta, meta);
         assert_eq!(shown.result, json::read_struct(br#"{"value":[7]}"#), "no object, so within one");
         assert_eq!(shown.timeout, Some(prost_types::Duration { seconds: 1, nanos: 500_000_000 }));

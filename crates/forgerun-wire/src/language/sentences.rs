@@ -283,6 +283,7 @@ const SENTENCES: SentenceTable = &[
 const CLAUSES: SentenceTable = &[
     ("is unknown; did you mean `{1}`?", "ist unbekannt; war `{1}` gemeint?"),
     ("is unknown; no members are expected", "ist unbekannt; es wird kein Feld erwartet"),
+    ("is unknown; expected one of {1}", "ist unbekannt; erwartet wird einer von {1}"),
     ("is unknown; expected {1}", "ist unbekannt; erwartet wird {1}"),
     ("is unknown", "ist unbekannt"),
     ("is there twice", "ist zweimal da"),

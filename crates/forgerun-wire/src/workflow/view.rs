@@ -24,7 +24,7 @@ pub struct WorkflowSummary {
     /// What the client calls it; may be empty.
     pub name: String,
     /// RUNNING, SUCCEEDED, FAILED or CANCELED.
-    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StateWord"))]
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::ForgeState"))]
     pub state: String,
     /// Percent of its steps that are over.
     pub progress: u8,
