@@ -26,15 +26,16 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::attendance::Attendance;
+use crate::auth::{ApiKeyCache, Sessions};
 use crate::client_names::ClientNames;
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
-use crate::edge::results::{DownloadPlaces, ReadyResults, UploadPlaces};
-use crate::edge::sse::Hub;
-use crate::edge::{ApiKeyCache, BodyCache, ByteBudget, Limiter, Sessions, Unwritten};
+use crate::events::sse::Hub;
+use crate::http::{BodyCache, Unwritten};
 use crate::job_log::JobLog;
-use crate::limits::{NODE_BEAT, NODE_BEAT_MIN, READY_TIMEOUT, WEBHOOK_LEASE_MARGIN};
+use crate::limits::{ByteBudget, Limiter, NODE_BEAT, NODE_BEAT_MIN, READY_TIMEOUT, WEBHOOK_LEASE_MARGIN};
 use crate::metrics::Metrics;
 use crate::own_clients::DEFAULT_CLIENT;
+use crate::results::{DownloadPlaces, ReadyResults, UploadPlaces};
 use crate::schemas::SchemaCache;
 use crate::sinks::SinkSet;
 #[cfg(feature = "grpc")]

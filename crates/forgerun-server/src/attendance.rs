@@ -19,7 +19,7 @@ use forgerun_engine::Clock;
 use tokio::sync::Notify;
 
 use crate::app::App;
-use crate::edge::ApiError;
+use crate::http::ApiError;
 use crate::limits::{ASKED_FOR_MIN, PAGE_MAX, WORKERS_SEARCHED_MAX};
 
 /// The queues for which workers asked this node, as digests of their keys.

@@ -8,7 +8,7 @@ use forgerun_core::id::ClientId;
 use forgerun_core::time::Time;
 
 use crate::app::App;
-use crate::edge::ApiError;
+use crate::http::ApiError;
 use crate::limits::{CLIENT_NAMES_FOR, CLIENT_NAMES_MAX};
 
 /// Recently read names; another node may have changed one since.

@@ -1,8 +1,9 @@
 //! The ForgeRun server: combines the other crates.
 //!
 //! - `config`: every key, from flags, environment, file and defaults, validated.
-//! - `app`: the shared state of requests; `edge`: the processing of every request; `dialects`: the
-//!   APIs.
+//! - `app`: the shared state of requests; `http`: the processing of every request; `auth`: who asks;
+//!   `limits`: what a caller may use; `dialects`: the APIs.
+//! - `events`: pages and streams of events; `results`: results of jobs, up and down.
 //! - `pages`: paths outside of the APIs.
 //! - `serve`: the server itself, from listening to the last answer.
 //! - `telemetry`: logs; `job_log`: one line per change of a job; `traces`: spans for a collector.
@@ -17,7 +18,6 @@
 //! - `bench`: benchmarks.
 //! - `streamed_jobs`: jobs held by gRPC streaming workers.
 //! - `schemas`: JSON Schemas of job types.
-//! - `limits`: bounds that are not configurable.
 //!
 //! The binary `forgerun` is a thin command line over this.
 
@@ -25,6 +25,7 @@ use std::pin::Pin;
 
 pub mod app;
 pub mod attendance;
+pub mod auth;
 pub mod bench;
 #[cfg(feature = "amqp")]
 pub mod bridge;
@@ -34,7 +35,8 @@ pub mod config;
 pub mod connections;
 pub mod dialects;
 pub mod documents;
-pub mod edge;
+pub(crate) mod events;
+pub mod http;
 mod http_client;
 mod job_log;
 pub mod limits;
@@ -43,6 +45,7 @@ mod migrate;
 mod own_clients;
 pub mod pages;
 pub mod problems;
+pub(crate) mod results;
 pub mod schedules;
 pub mod schemas;
 mod serve;

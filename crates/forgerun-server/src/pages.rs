@@ -21,8 +21,10 @@ use serde_json::{Value, json};
 use crate::app::{App, NotReady};
 use crate::dialects::admin::queues;
 use crate::documents::{Document, asyncapi, openapi};
-use crate::edge::routing::operation::{IF_NONE_MATCH, Operation, Reply};
-use crate::edge::{accept, respond};
+use crate::http::{
+    accept, respond,
+    routing::operation::{IF_NONE_MATCH, Operation, Reply},
+};
 use crate::limits::{DEAD_LETTERS_COUNTED_MAX, SET_ASIDE_COUNTED_MAX, TROUBLE_AFTER_S, WEBHOOK_KEYS_FRESH};
 use crate::metrics::Format;
 use crate::problems;

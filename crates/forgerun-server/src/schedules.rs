@@ -13,7 +13,7 @@ use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::schedule::ScheduleTerms;
 
 use crate::app::App;
-use crate::edge::ApiError;
+use crate::http::ApiError;
 use crate::submission::Checked;
 
 /// Attempts at a change that concurrent changes may invalidate.

@@ -36,10 +36,9 @@ use crate::Running;
 use crate::app::{App, Bounds};
 use crate::config::{Config, Database, Results};
 use crate::connections::{self, ConnectionTerms};
-use crate::edge::HttpService;
+use crate::http::HttpService;
 #[cfg(feature = "grpc")]
-use crate::limits::GRPC_CONNECTIONS_MAX;
-use crate::limits::STOP_GRACE;
+use crate::limits::{GRPC_CONNECTIONS_MAX, STOP_GRACE};
 use crate::pages;
 use crate::tallies::TallyHandle;
 use sharing::DatabaseUse;

@@ -25,7 +25,7 @@ use super::connection::{BridgeError, Publisher};
 use super::intake::{Deliveries, acknowledge, bury, is_final};
 use super::metrics::MessageFate;
 use super::session::Backoff;
-use crate::edge::ApiError;
+use crate::http::ApiError;
 use crate::limits::{AMQP_CANCEL_WAIT, AMQP_CONTROL_PREFETCH, AMQP_HOLD_PAUSE, TROUBLE_AFTER_S};
 
 /// Cancel reason.

@@ -17,7 +17,7 @@ use super::connection::BridgeError;
 use super::properties::{count, text};
 use crate::config::PrivateTargets;
 use crate::dialects::ojs::submission::{TERMS, from_envelope};
-use crate::edge::ApiError;
+use crate::http::ApiError;
 use crate::limits::OJS_ENVELOPE_BYTES_MAX;
 use crate::submission::{self, Key, SubmissionContext, Violations};
 

@@ -34,7 +34,7 @@ use super::incoming::{Incoming, NewMessage};
 use super::metrics::MessageFate;
 use super::properties;
 use super::session::Backoff;
-use crate::edge::ApiError;
+use crate::http::ApiError;
 use crate::limits::{AMQP_HOLD_MAX, AMQP_HOLD_PAUSE, AMQP_PREFETCH, TROUBLE_AFTER_S};
 
 /// Consumes the jobs of a queue until the bridge stops (`Ok`) or an error occurs.

@@ -25,7 +25,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tracing::{debug, warn};
 
 use crate::config::Limits;
-use crate::edge::{ConnectionService, HttpService};
+use crate::http::{ConnectionService, HttpService};
 use crate::limits::{CONNECTIONS_MAX, GRPC_IDLE, HEAD_BYTES_MAX, HEAD_TIMEOUT, WRITE_STALL};
 #[cfg(feature = "grpc")]
 pub use grpc::serve_grpc;

@@ -6,8 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::config::{Config, Network};
-use crate::edge::site_of;
-use crate::limits::{DESCRIPTORS_RESERVED_MIN, DESCRIPTORS_RESERVED_PERCENT};
+use crate::limits::{DESCRIPTORS_RESERVED_MIN, DESCRIPTORS_RESERVED_PERCENT, site_of};
 
 /// The limit that reserves a quarter of the process's descriptors for files, databases, deliveries
 /// and answers. `None` if there is no descriptor limit.

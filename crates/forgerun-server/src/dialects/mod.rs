@@ -10,7 +10,7 @@ pub mod grpc;
 pub mod ojs;
 pub mod operations;
 
-use crate::edge::routing::Api;
+use crate::http::routing::Api;
 
 pub static ALL: [&dyn Api; 5] =
     [&forge::Forge, &operations::Operations, &ojs::Ojs, &admin::Admin, &dashboard::Dashboard];

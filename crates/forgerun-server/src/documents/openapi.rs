@@ -22,8 +22,10 @@ use super::problems;
 use super::refusals;
 use super::rows::{self, Row};
 use crate::config::{AuthMode, Config};
-use crate::edge::routing::operation::{Parameter, Reply, ReplyContent};
-use crate::edge::routing::{Answers, Callers, Verb};
+use crate::http::routing::{
+    Answers, Callers, Verb,
+    operation::{Parameter, Reply, ReplyContent},
+};
 
 /// The media type of the document.
 pub const MEDIA_TYPE: &str = "application/json";

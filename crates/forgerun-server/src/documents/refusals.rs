@@ -4,7 +4,7 @@
 use forgerun_core::catalog::Kind;
 
 use super::rows::{Row, path_parameters};
-use crate::edge::routing::{Callers, RateCount, Verb};
+use crate::http::routing::{Callers, RateCount, Verb};
 
 /// What any page may meet.
 const OF_PAGE: &[Kind] = &[Kind::Internal, Kind::OperationTimeout];

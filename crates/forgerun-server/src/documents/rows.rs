@@ -8,8 +8,7 @@ use forgerun_wire::problem::RefusedRequest;
 use serde_json::Value;
 
 use crate::config::Config;
-use crate::edge::routing::operation::Operation;
-use crate::edge::routing::{Answers, Api, Callers, RateCount, Route, Verb};
+use crate::http::routing::{Answers, Api, Callers, RateCount, Route, Verb, operation::Operation};
 use crate::{dialects, pages};
 
 /// A route of the document.

@@ -25,8 +25,10 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::documents::Document;
-use crate::edge::language_of;
-use crate::edge::routing::operation::{ACCEPT_LANGUAGE, IF_NONE_MATCH, Operation, Reply};
+use crate::http::{
+    language_of,
+    routing::operation::{ACCEPT_LANGUAGE, IF_NONE_MATCH, Operation, Reply},
+};
 use crate::pages;
 use problem_type::ProblemType;
 

@@ -17,7 +17,7 @@ use tokio::sync::{AcquireError, Semaphore};
 
 use super::{index, parsed, text};
 use crate::app::App;
-use crate::edge::ApiError;
+use crate::http::ApiError;
 use crate::limits::{
     SCHEMA_CLIENTS_CACHED_MAX, SCHEMA_THREADS_MAX, SCHEMA_TURNS, SCHEMA_WAIT_MAX, SCHEMAS_CACHED_BYTES_MAX,
     SCHEMAS_CACHED_BYTES_PER_CLIENT_MAX, SCHEMAS_FRESH,

@@ -24,7 +24,7 @@ use forgerun_wire::ojs::schema::SchemaRequest;
 use serde_json::Value;
 
 use crate::app::App;
-use crate::edge::ApiError;
+use crate::http::ApiError;
 use crate::limits::SCHEMA_WORK_AT_ONCE;
 use crate::submission::Submission;
 

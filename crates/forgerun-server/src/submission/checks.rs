@@ -12,7 +12,7 @@ use forgerun_wire::problem::{RefusedRequest, Violation};
 use super::{Checked, Submission};
 use crate::app::App;
 use crate::config::{Limits, PrivateTargets};
-use crate::edge::ApiError;
+use crate::http::ApiError;
 use crate::limits::{ENVELOPE_BYTES_MAX, IDEMPOTENCY_KEY_BYTES_MAX};
 use crate::schemas;
 use crate::webhooks::Target;

@@ -24,7 +24,7 @@ use forgerun_engine::Error;
 use forgerun_wire::problem::RefusedRequest;
 
 use crate::app::App;
-use crate::edge::ApiError;
+use crate::http::ApiError;
 
 pub use checks::{SubmissionContext, SubmissionTerms, Violations, check_key};
 

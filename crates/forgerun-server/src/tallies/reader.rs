@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use forgerun_core::id::ClientId;
 use forgerun_core::tally::{NodeTally, TallyEntry};
 
-use crate::edge::spending::{LimitKind, SpendingKey, SpentElsewhere};
+use crate::limits::spending::{LimitKind, SpendingKey, SpentElsewhere};
 
 /// What was read, so that nothing counts twice.
 #[derive(Debug, Default)]

@@ -6,8 +6,7 @@ use forgerun_core::id::ClientId;
 use forgerun_core::tally::{NodeTally, TallyEntry};
 use forgerun_core::time::Time;
 
-use crate::edge::spending::SpendingKey;
-use crate::limits::{TALLY_ENTRIES_MAX, TALLY_KEYS_MAX, TALLY_ROUNDS_KEPT};
+use crate::limits::{TALLY_ENTRIES_MAX, TALLY_KEYS_MAX, TALLY_ROUNDS_KEPT, spending::SpendingKey};
 
 /// What was reported, so that counting continues.
 #[derive(Debug, Default)]

@@ -9,7 +9,7 @@ use forgerun_core::time::Time;
 use super::context::TraceContext;
 use super::span::{AttributeValue, Span, SpanKind, SpanName, SpanPart, id};
 use super::{Traces, otlp};
-use crate::edge::Exchange;
+use crate::http::Exchange;
 
 /// The subject of a request, known once its handler knows it.
 #[derive(Clone, Debug)]

@@ -16,8 +16,7 @@ use forgerun_wire::workflow::{StepRequest, WorkflowRequest};
 use crate::app::App;
 use crate::config::PrivateTargets;
 use crate::dialects::ojs::submission::{TERMS, from_envelope};
-use crate::edge::ApiError;
-use crate::edge::routing::Call;
+use crate::http::{ApiError, routing::Call};
 use crate::submission::{self, Key, SubmissionContext, Violations};
 
 /// An accepted or existing workflow.

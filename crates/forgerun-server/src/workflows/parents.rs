@@ -11,7 +11,7 @@ use forgerun_wire::ojs::job::ParentResults;
 use serde_json::value::RawValue;
 
 use crate::app::App;
-use crate::edge::ApiError;
+use crate::http::ApiError;
 use crate::limits::PARENT_RESULTS_BYTES_MAX;
 
 /// For each job the results of the steps it depends on; `None` for a job that is not a step.

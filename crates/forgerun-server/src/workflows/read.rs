@@ -14,7 +14,7 @@ use forgerun_wire::workflow::WorkflowRows;
 use serde_json::Value;
 
 use crate::app::{App, Filter};
-use crate::edge::ApiError;
+use crate::http::ApiError;
 use crate::limits::PAGES_SCANNED_MAX;
 
 /// Whether a job represents a workflow.

@@ -1,6 +1,6 @@
 //! The audit log: one line for each action of the operator.
 
-use crate::edge::Exchange;
+use crate::http::Exchange;
 
 /// Logs an action of the operator, once it is durable. Refusals are logged like any other.
 pub(super) fn note(exchange: &Exchange, action: &'static str, subject: &str) {

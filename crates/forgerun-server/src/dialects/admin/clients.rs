@@ -13,9 +13,14 @@ use forgerun_wire::admin::{AdminClient, AdminClientDetail, AdminKey, AdminPage};
 use forgerun_wire::forge::{KEY, KeyView, RevokedView};
 
 use super::audit;
-use crate::edge::routing::operation::{CURSOR, LIMIT};
-use crate::edge::routing::{Call, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, api_keys, body, respond};
+use crate::auth::api_keys;
+use crate::http::{
+    ApiError, body, respond,
+    routing::{
+        Call, Reply, Route, RouteAccess,
+        operation::{CURSOR, LIMIT},
+    },
+};
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/clients", "clients", |call| Box::pin(list(call)))

@@ -11,9 +11,13 @@ use forgerun_core::schedule::{Schedule, ScheduleId};
 use forgerun_wire::admin::{AdminPage, AdminSchedule};
 
 use super::audit;
-use crate::edge::routing::operation::{CURSOR, LIMIT, Parameter, uuid};
-use crate::edge::routing::{Call, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, body, respond};
+use crate::http::{
+    ApiError, body, respond,
+    routing::{
+        Call, Reply, Route, RouteAccess,
+        operation::{CURSOR, LIMIT, Parameter, uuid},
+    },
+};
 use crate::schedules;
 
 pub(super) const ROUTES: &[Route] = &[

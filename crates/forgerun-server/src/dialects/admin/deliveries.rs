@@ -14,10 +14,15 @@ use forgerun_wire::forge::DeliveryView;
 
 use super::{audit, jobs};
 use crate::app::{DeliveriesOf, DeliveryFilter};
-use crate::edge::query::QueryString;
-use crate::edge::routing::operation::{CURSOR, LIMIT};
-use crate::edge::routing::{Call, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, body, respond};
+use crate::http::{
+    ApiError, body,
+    query::QueryString,
+    respond,
+    routing::{
+        Call, Reply, Route, RouteAccess,
+        operation::{CURSOR, LIMIT},
+    },
+};
 use crate::limits::LIST_ROWS_MAX;
 
 pub(super) const ROUTES: &[Route] = &[

@@ -2,10 +2,18 @@
 
 use axum::response::Response;
 
-use crate::edge::routing::operation::{EVENT_CURSOR, LAST_EVENT_ID, LIMIT};
-use crate::edge::routing::{Answers, Call, Reply, Route, RouteAccess};
-use crate::edge::sse::{self, EventWording};
-use crate::edge::{ApiError, accept, auth, events, journal_page};
+use crate::auth::caller as auth;
+use crate::events::{
+    journal_page, page as events,
+    sse::{self, EventWording},
+};
+use crate::http::{
+    ApiError, accept,
+    routing::{
+        Answers, Call, Reply, Route, RouteAccess,
+        operation::{EVENT_CURSOR, LAST_EVENT_ID, LIMIT},
+    },
+};
 use forgerun_wire::forge::{EntryView, EventsView};
 
 pub(super) const ROUTES: &[Route] = &[Route::get("/admin/v1/events", "events", |call| Box::pin(all(call)))

@@ -14,10 +14,15 @@ use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 
 use crate::app::App;
-use crate::edge::query::QueryString;
-use crate::edge::routing::operation::{CURSOR, LIMIT, Parameter};
-use crate::edge::routing::{Call, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, respond};
+use crate::http::{
+    ApiError,
+    query::QueryString,
+    respond,
+    routing::{
+        Call, Reply, Route, RouteAccess,
+        operation::{CURSOR, LIMIT, Parameter},
+    },
+};
 use crate::limits::{FAILURE_BATCHES_READ_MAX, FAILURE_READS_MAX, PAGE_MAX};
 
 pub(super) const ROUTES: &[Route] = &[

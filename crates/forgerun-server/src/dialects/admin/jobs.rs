@@ -22,12 +22,15 @@ use forgerun_wire::words::{forge_state, parse_forge_state, parse_forge_type};
 use super::{audit, failures};
 use crate::app::{App, Filter};
 use crate::dialects::forge::narrow;
-use crate::edge::query::QueryString;
-use crate::edge::routing::operation::{
-    CLIENT, CURSOR, ID_SUFFIX, LIMIT, Parameter, QUEUE, RETRYING, STATE, TAG, names,
+use crate::http::{
+    ApiError, body,
+    query::QueryString,
+    respond,
+    routing::{
+        Call, Reply, Route, RouteAccess,
+        operation::{CLIENT, CURSOR, ID_SUFFIX, LIMIT, Parameter, QUEUE, RETRYING, STATE, TAG, names},
+    },
 };
-use crate::edge::routing::{Call, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, body, respond};
 use crate::limits::{INPUT_SHOWN_BYTES_MAX, LIST_ROWS_MAX, PAGES_SCANNED_MAX};
 use crate::traces::RequestSubject;
 

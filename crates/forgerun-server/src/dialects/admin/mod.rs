@@ -38,7 +38,7 @@ pub(in crate::dialects) mod workflows;
 
 use forgerun_core::job::Dialect;
 
-use crate::edge::routing::{Api, Route};
+use crate::http::routing::{Api, Route};
 
 pub struct Admin;
 

@@ -16,8 +16,10 @@ use forgerun_wire::words::forge_state;
 use super::queues::Queues;
 use super::{problems, workers};
 use crate::app::App;
-use crate::edge::routing::{Call, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, respond};
+use crate::http::{
+    ApiError, respond,
+    routing::{Call, Reply, Route, RouteAccess},
+};
 use crate::limits::PAGE_MAX;
 
 pub(super) const ROUTES: &[Route] =

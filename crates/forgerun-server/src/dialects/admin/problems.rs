@@ -11,7 +11,7 @@ use forgerun_wire::admin::{AdminQueue, AdminSink, OverviewProblem};
 use forgerun_wire::time;
 
 use crate::app::App;
-use crate::edge::ApiError;
+use crate::http::ApiError;
 use crate::limits::{PAGE_MAX, PROBLEMS_SEARCHED_MAX, SCHEDULE_MISSED_SHOWN};
 
 /// The problems of the whole server. Queues, sinks and nodes were read already.

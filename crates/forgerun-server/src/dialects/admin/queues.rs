@@ -21,9 +21,13 @@ use serde_json::{Map, Value};
 use super::audit;
 use crate::app::App;
 use crate::attendance::AttendedQueues;
-use crate::edge::routing::operation::{CURSOR, LIMIT};
-use crate::edge::routing::{Call, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, queue_name, respond};
+use crate::http::{
+    ApiError, queue_name, respond,
+    routing::{
+        Call, Reply, Route, RouteAccess,
+        operation::{CURSOR, LIMIT},
+    },
+};
 use crate::limits::{OLDEST_LOOKED_AT_MAX, PAGE_MAX};
 
 pub(super) const ROUTES: &[Route] = &[

@@ -18,8 +18,10 @@ use forgerun_wire::admin::{REDRIVE, RedrivePreview, RedriveStarted, RedriveUsele
 
 use super::{audit, failures};
 use crate::app::App;
-use crate::edge::routing::{Call, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, respond};
+use crate::http::{
+    ApiError, respond,
+    routing::{Call, Reply, Route, RouteAccess},
+};
 use crate::limits::{REDRIVE_MATCHED_MAX, REDRIVE_SHOWN_MAX};
 
 pub(super) const ROUTES: &[Route] =

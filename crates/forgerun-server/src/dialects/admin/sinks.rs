@@ -4,9 +4,13 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use forgerun_wire::admin::{AdminPage, AdminSink};
 
-use crate::edge::routing::operation::{CURSOR, LIMIT};
-use crate::edge::routing::{Call, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, respond};
+use crate::http::{
+    ApiError, respond,
+    routing::{
+        Call, Reply, Route, RouteAccess,
+        operation::{CURSOR, LIMIT},
+    },
+};
 
 /// The routes of sinks.
 pub(super) const ROUTES: &[Route] = &[Route::get("/admin/v1/sinks", "sinks", |call| Box::pin(list(call)))

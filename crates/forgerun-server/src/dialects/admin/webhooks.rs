@@ -5,9 +5,13 @@ use axum::response::Response;
 use forgerun_core::id::WebhookId;
 use forgerun_wire::admin::{AdminPage, AdminWebhook};
 
-use crate::edge::routing::operation::{CURSOR, LIMIT};
-use crate::edge::routing::{Call, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, respond};
+use crate::http::{
+    ApiError, respond,
+    routing::{
+        Call, Reply, Route, RouteAccess,
+        operation::{CURSOR, LIMIT},
+    },
+};
 
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/admin/v1/webhooks", "webhooks", |call| Box::pin(list(call)))

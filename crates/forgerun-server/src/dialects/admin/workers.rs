@@ -14,9 +14,13 @@ use forgerun_wire::problem::RefusedRequest;
 
 use super::audit;
 use crate::app::App;
-use crate::edge::routing::operation::{CURSOR, LIMIT, Parameter, uuid};
-use crate::edge::routing::{Call, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, respond};
+use crate::http::{
+    ApiError, respond,
+    routing::{
+        Call, Reply, Route, RouteAccess,
+        operation::{CURSOR, LIMIT, Parameter, uuid},
+    },
+};
 use crate::limits::{HELD_JOBS_LOOKED_AT_MAX, PAGE_MAX, WORKERS_SEARCHED_MAX};
 
 pub(super) const ROUTES: &[Route] = &[

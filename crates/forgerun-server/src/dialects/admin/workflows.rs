@@ -11,9 +11,13 @@ use forgerun_wire::workflow::{AdminWorkflow, AdminWorkflowDetail};
 
 use crate::app::Filter;
 use crate::dialects::forge::workflows::filter;
-use crate::edge::routing::operation::{CLIENT, CURSOR, LIMIT, STATE};
-use crate::edge::routing::{Call, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, respond};
+use crate::http::{
+    ApiError, respond,
+    routing::{
+        Call, Reply, Route, RouteAccess,
+        operation::{CLIENT, CURSOR, LIMIT, STATE},
+    },
+};
 use crate::traces::RequestSubject;
 use crate::workflows;
 

@@ -14,11 +14,19 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 
 use super::{layout, see_other};
 use crate::app::App;
-use crate::edge::query::QueryString;
-use crate::edge::routing::operation::{CURSOR, LIMIT, Parameter};
-use crate::edge::routing::{Answers, Call, Callers, Route, RouteAccess};
-use crate::edge::sessions::{self, OperatorSession, SESSION_COOKIE};
-use crate::edge::{ApiError, Exchange, Who, auth, respond};
+use crate::auth::{
+    Who, caller as auth,
+    sessions::{self, OperatorSession, SESSION_COOKIE},
+};
+use crate::http::{
+    ApiError, Exchange,
+    query::QueryString,
+    respond,
+    routing::{
+        Answers, Call, Callers, Route, RouteAccess,
+        operation::{CURSOR, LIMIT, Parameter},
+    },
+};
 use crate::limits::SESSION_LASTS;
 
 pub(super) const LOGIN: &str = "/dashboard/login";
@@ -31,7 +39,7 @@ pub(super) const ROUTES: &[Route] = &[
     action("/dashboard/logout", "logout", |call| Box::pin(log_out(call))),
 ];
 
-type PageHandler = for<'a> fn(Call<'a>) -> crate::edge::routing::Answering<'a>;
+type PageHandler = for<'a> fn(Call<'a>) -> crate::http::routing::Answering<'a>;
 
 /// A page for the operator.
 pub(super) const fn page(path: &'static str, action: &'static str, handler: PageHandler) -> Route {

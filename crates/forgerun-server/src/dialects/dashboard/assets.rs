@@ -5,8 +5,10 @@ use std::sync::LazyLock;
 use axum::response::Response;
 
 use crate::documents::Document;
-use crate::edge::ApiError;
-use crate::edge::routing::{Answers, Call, Route, RouteAccess};
+use crate::http::{
+    ApiError,
+    routing::{Answers, Call, Route, RouteAccess},
+};
 
 /// The routes of files. They need no login, because the login form uses them.
 pub(super) const ROUTES: &[Route] = &[
@@ -25,7 +27,7 @@ static ICON: LazyLock<Document> =
 
 const fn file(
     path: &'static str,
-    handler: for<'a> fn(Call<'a>) -> crate::edge::routing::Answering<'a>,
+    handler: for<'a> fn(Call<'a>) -> crate::http::routing::Answering<'a>,
 ) -> Route {
     Route::get(path, "file", handler).access(RouteAccess::Anyone).answers(Answers::Any)
 }

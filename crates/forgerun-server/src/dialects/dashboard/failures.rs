@@ -11,9 +11,11 @@ use super::layout::{self, Section};
 use super::overview::trend;
 use super::parts::{self, counted, number};
 use crate::dialects::admin::{failures, redrives};
-use crate::edge::ApiError;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route};
+use crate::http::{
+    ApiError,
+    query::QueryString,
+    routing::{Call, Route},
+};
 
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/failures", "failures", |call| Box::pin(list(call))),

@@ -12,10 +12,12 @@ use super::parts::{self, ActionButton};
 use super::{timeline, webhooks};
 use crate::dialects::admin::deliveries::{self, DeliveriesAbout};
 use crate::dialects::admin::jobs;
-use crate::edge::ApiError;
-use crate::edge::query::QueryString;
-use crate::edge::results::{self, ResultFormat};
-use crate::edge::routing::{Call, Route};
+use crate::http::{
+    ApiError,
+    query::QueryString,
+    routing::{Call, Route},
+};
+use crate::results::{self, ResultFormat};
 
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/jobs/{job_id}", "get", |call| Box::pin(show(call))),

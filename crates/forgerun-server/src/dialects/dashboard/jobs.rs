@@ -13,9 +13,11 @@ use super::access::{action, done, form_of, page};
 use super::layout::{self, Section};
 use super::parts::{self, counted};
 use crate::dialects::admin::jobs::{self, FILTERS};
-use crate::edge::ApiError;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route};
+use crate::http::{
+    ApiError,
+    query::QueryString,
+    routing::{Call, Route},
+};
 use crate::limits::{BULK_JOBS_MAX, PAGE_MAX};
 
 pub(super) const ROUTES: &[Route] = &[

@@ -9,8 +9,8 @@ use super::access::{self, HTML};
 use super::assets::{SCRIPT, STYLE};
 use super::parts;
 use crate::app::App;
-use crate::edge::routing::Call;
-use crate::edge::{Exchange, auth, respond};
+use crate::auth::caller as auth;
+use crate::http::{Exchange, respond, routing::Call};
 
 /// A part of the dashboard, as the navigation lists it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,8 +41,10 @@ use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::status;
 
 use crate::app::App;
-use crate::edge::routing::{Api, Route};
-use crate::edge::{Exchange, respond};
+use crate::http::{
+    Exchange, respond,
+    routing::{Api, Route},
+};
 
 pub struct Dashboard;
 

@@ -15,8 +15,10 @@ use super::parts::{self, counted, number, rate};
 use super::see_other;
 use super::workers;
 use crate::dialects::admin;
-use crate::edge::ApiError;
-use crate::edge::routing::{Answers, Call, Route, RouteAccess};
+use crate::http::{
+    ApiError,
+    routing::{Answers, Call, Route, RouteAccess},
+};
 
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard", "overview", |call| Box::pin(show(call))),

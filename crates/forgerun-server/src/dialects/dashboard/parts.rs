@@ -8,8 +8,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::access;
 use crate::app::App;
-use crate::edge::Exchange;
-use crate::edge::routing::Call;
+use crate::http::{Exchange, routing::Call};
 
 /// A relative time, with the exact one on hover. The script updates it.
 pub(super) fn moment(now: Time, text: &str) -> Markup {

@@ -10,8 +10,10 @@ use super::chart;
 use super::layout::{self, Section};
 use super::parts::{self, ActionButton, number, rate};
 use crate::dialects::admin::queues;
-use crate::edge::ApiError;
-use crate::edge::routing::{Call, Route};
+use crate::http::{
+    ApiError,
+    routing::{Call, Route},
+};
 
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/queues", "queues", |call| Box::pin(list(call))),

@@ -9,8 +9,10 @@ use super::access::{action, done, form_of, page};
 use super::layout::{self, Section};
 use super::parts::{self, ActionButton, number};
 use crate::dialects::admin::crons;
-use crate::edge::ApiError;
-use crate::edge::routing::{Call, Route};
+use crate::http::{
+    ApiError,
+    routing::{Call, Route},
+};
 
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/schedules", "list_schedules", |call| Box::pin(list(call))),

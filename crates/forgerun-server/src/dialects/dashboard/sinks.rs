@@ -8,8 +8,10 @@ use maud::{Markup, html};
 use super::access::page;
 use super::layout::{self, Section};
 use super::parts::{self, number};
-use crate::edge::ApiError;
-use crate::edge::routing::{Call, Route};
+use crate::http::{
+    ApiError,
+    routing::{Call, Route},
+};
 
 pub(super) const ROUTES: &[Route] = &[page("/dashboard/sinks", "sinks", |call| Box::pin(list(call)))];
 

@@ -11,9 +11,11 @@ use super::layout::{self, Section};
 use super::parts::{self, ActionButton};
 use crate::dialects::admin::deliveries::{self, DeliveriesAbout};
 use crate::dialects::admin::webhooks;
-use crate::edge::ApiError;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Route};
+use crate::http::{
+    ApiError,
+    query::QueryString,
+    routing::{Call, Route},
+};
 
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/webhooks", "webhooks", |call| Box::pin(list(call))),

@@ -10,8 +10,10 @@ use super::access::{action, done, form_of, page};
 use super::layout::{self, Section};
 use super::parts;
 use crate::dialects::admin::workers;
-use crate::edge::ApiError;
-use crate::edge::routing::{Call, Route};
+use crate::http::{
+    ApiError,
+    routing::{Call, Route},
+};
 
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/workers", "workers", |call| Box::pin(list(call))),

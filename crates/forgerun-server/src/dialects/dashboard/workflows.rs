@@ -12,8 +12,10 @@ use super::graph;
 use super::layout::{self, Section};
 use super::parts::{self, ActionButton};
 use crate::dialects::admin::workflows;
-use crate::edge::ApiError;
-use crate::edge::routing::{Call, Route};
+use crate::http::{
+    ApiError,
+    routing::{Call, Route},
+};
 
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/workflows", "list", |call| Box::pin(list(call))),

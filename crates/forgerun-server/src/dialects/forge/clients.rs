@@ -12,9 +12,11 @@ use forgerun_wire::request_body;
 
 use super::keys;
 use crate::app::App;
-use crate::edge::routing::operation::TRACING;
-use crate::edge::routing::{Call, Callers, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, Exchange, Who, auth, body, respond};
+use crate::auth::{Who, caller as auth};
+use crate::http::{
+    ApiError, Exchange, body, respond,
+    routing::{Call, Callers, Reply, Route, RouteAccess, operation::TRACING},
+};
 
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/clients", "register", |call| Box::pin(create(call)))

@@ -10,8 +10,11 @@ use forgerun_wire::forge::DeletedView;
 use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words::forge_state;
 
-use crate::edge::routing::{Call, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, body, ownership, respond};
+use crate::auth::ownership;
+use crate::http::{
+    ApiError, body, respond,
+    routing::{Call, Reply, Route, RouteAccess},
+};
 
 pub(super) const ROUTES: &[Route] =
     &[Route::delete("/v1/jobs/{job_id}", "delete", |call| Box::pin(delete(call)))

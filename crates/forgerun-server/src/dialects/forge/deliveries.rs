@@ -17,9 +17,14 @@ use forgerun_wire::forge::{DeliveriesView, DeliveryView, parse_delivery_status};
 
 use super::webhooks::{cursor, odd, owned, refused, run};
 use crate::app::{DeliveriesOf, DeliveryFilter};
-use crate::edge::routing::operation::{CURSOR, LIMIT, Parameter};
-use crate::edge::routing::{Call, Reply, Route};
-use crate::edge::{ApiError, body, ownership, respond};
+use crate::auth::ownership;
+use crate::http::{
+    ApiError, body, respond,
+    routing::{
+        Call, Reply, Route,
+        operation::{CURSOR, LIMIT, Parameter},
+    },
+};
 use crate::limits::LIST_ROWS_MAX;
 use crate::webhooks::Contents;
 

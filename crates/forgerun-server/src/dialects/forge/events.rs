@@ -3,10 +3,18 @@
 
 use axum::response::Response;
 
-use crate::edge::routing::operation::{EVENT_CURSOR, LAST_EVENT_ID, LIMIT, STREAM_ENDED};
-use crate::edge::routing::{Answers, Call, Reply, Route};
-use crate::edge::sse::{self, EventWording, StreamScope};
-use crate::edge::{ApiError, accept, events, journal_page, ownership};
+use crate::auth::ownership;
+use crate::events::{
+    journal_page, page as events,
+    sse::{self, EventWording, StreamScope},
+};
+use crate::http::{
+    ApiError, accept,
+    routing::{
+        Answers, Call, Reply, Route,
+        operation::{EVENT_CURSOR, LAST_EVENT_ID, LIMIT, STREAM_ENDED},
+    },
+};
 use forgerun_wire::forge::{EntryView, EventsView};
 
 pub(super) const ROUTES: &[Route] = &[

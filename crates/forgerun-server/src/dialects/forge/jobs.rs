@@ -14,12 +14,18 @@ use forgerun_core::state::State;
 use forgerun_wire::forge::{CanceledView, JobView, RETRY, RetriedView};
 
 use crate::app::App;
-use crate::edge::accept::{self, FailureFormat};
-use crate::edge::prefer::{APPLIED, Prefer};
-use crate::edge::routing::operation::PREFER;
-use crate::edge::routing::{Answers, Call, Reply, Route};
-use crate::edge::{ApiError, Caller, Exchange, body, failure, ownership, respond, results, wait};
+use crate::auth::{Caller, ownership};
+use crate::http::{
+    ApiError, Exchange,
+    accept::{self, FailureFormat},
+    body, failure,
+    prefer::{APPLIED, Prefer},
+    respond,
+    routing::{Answers, Call, Reply, Route, operation::PREFER},
+    wait,
+};
 use crate::limits::POLL_AFTER_S;
+use crate::results;
 use crate::traces::RequestSubject;
 
 pub(super) const ROUTES: &[Route] = &[

@@ -10,9 +10,13 @@ use forgerun_wire::body::{refused as refused_body, violation};
 use forgerun_wire::forge::{KEY, KeyView, REVOKE, RevokedView};
 
 use crate::app::App;
-use crate::edge::accepted::REPLAYED;
-use crate::edge::routing::{Call, Callers, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, Exchange, Who, api_keys, auth, body, respond};
+use crate::auth::{Who, api_keys, caller as auth};
+use crate::http::{
+    ApiError, Exchange,
+    accepted::REPLAYED,
+    body, respond,
+    routing::{Call, Callers, Reply, Route, RouteAccess},
+};
 use crate::own_clients;
 use crate::traces::RequestSubject;
 

@@ -11,10 +11,16 @@ use forgerun_wire::request;
 use forgerun_wire::words::{forge_state, parse_forge_state, parse_forge_type};
 
 use crate::app::{Filter, IdSuffix};
-use crate::edge::query::QueryString;
-use crate::edge::routing::operation::{CURSOR, ID_SUFFIX, LIMIT, Parameter, QUEUE, RETRYING, STATE, TAG};
-use crate::edge::routing::{Call, Reply, Route};
-use crate::edge::{ApiError, Caller, respond};
+use crate::auth::Caller;
+use crate::http::{
+    ApiError,
+    query::QueryString,
+    respond,
+    routing::{
+        Call, Reply, Route,
+        operation::{CURSOR, ID_SUFFIX, LIMIT, Parameter, QUEUE, RETRYING, STATE, TAG},
+    },
+};
 use crate::limits::{LIST_ROWS_MAX, PAGES_SCANNED_MAX, SUFFIX_HITS_MAX, SUFFIX_ROWS_MAX};
 
 /// The route of the list.

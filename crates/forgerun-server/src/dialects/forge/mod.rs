@@ -34,7 +34,7 @@ pub(super) use list::narrow;
 
 use forgerun_core::job::Dialect;
 
-use crate::edge::routing::{Api, Route};
+use crate::http::routing::{Api, Route};
 
 pub struct Forge;
 

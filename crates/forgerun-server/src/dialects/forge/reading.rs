@@ -9,11 +9,16 @@ use forgerun_wire::item::ItemsView;
 use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words::forge_state;
 
-use crate::edge::results::{self, ResultFormat};
-use crate::edge::routing::operation::{CURSOR, LIMIT, OF_RESULT, Parameter, RESULT, RESULT_PARTS, uuid};
-use crate::edge::routing::{Answers, Call, Reply, Route};
-use crate::edge::{ApiError, items, ownership, respond};
+use crate::auth::ownership;
+use crate::http::{
+    ApiError, items, respond,
+    routing::{
+        Answers, Call, Reply, Route,
+        operation::{CURSOR, LIMIT, OF_RESULT, Parameter, RESULT, RESULT_PARTS, uuid},
+    },
+};
 use crate::limits::POLL_AFTER_S;
+use crate::results::{self, ResultFormat};
 use crate::traces::RequestSubject;
 
 pub(super) const ROUTES: &[Route] = &[

@@ -15,9 +15,13 @@ use forgerun_wire::forge::{
 };
 
 use super::submit;
-use crate::edge::routing::operation::{CURSOR, LIMIT};
-use crate::edge::routing::{Call, Reply, Route};
-use crate::edge::{ApiError, body, respond};
+use crate::http::{
+    ApiError, body, respond,
+    routing::{
+        Call, Reply, Route,
+        operation::{CURSOR, LIMIT},
+    },
+};
 use crate::schedules;
 use crate::traces::RequestSubject;
 

@@ -16,9 +16,13 @@ use forgerun_wire::forge::{BATCH, SUBMIT, SubmitRequest, SubmittedView, read_bat
 use forgerun_wire::words::forge_type;
 
 use crate::app::App;
-use crate::edge::routing::operation::{ACCEPTED, SUBMITTING};
-use crate::edge::routing::{Call, Reply, Route};
-use crate::edge::{ApiError, accepted, respond};
+use crate::http::{
+    ApiError, accepted, respond,
+    routing::{
+        Call, Reply, Route,
+        operation::{ACCEPTED, SUBMITTING},
+    },
+};
 use crate::limits::POLL_AFTER_S;
 use crate::submission::{Checked, Key, Submission, SubmissionContext, SubmissionTerms, Violations};
 use crate::traces::RequestSubject;

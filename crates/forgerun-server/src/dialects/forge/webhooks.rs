@@ -21,10 +21,15 @@ use forgerun_wire::forge::{
 use forgerun_wire::time;
 
 use crate::app::App;
-use crate::edge::query::QueryString;
-use crate::edge::routing::operation::{CURSOR, LIMIT, Parameter};
-use crate::edge::routing::{Call, Reply, Route};
-use crate::edge::{ApiError, body, precondition, respond};
+use crate::http::{
+    ApiError, body, precondition,
+    query::QueryString,
+    respond,
+    routing::{
+        Call, Reply, Route,
+        operation::{CURSOR, LIMIT, Parameter},
+    },
+};
 use crate::limits::{WEBHOOK_SECRET_OVERLAP, WEBHOOK_SECRET_OVERLAP_MAX};
 use crate::webhooks::standard::WebhookSecret;
 

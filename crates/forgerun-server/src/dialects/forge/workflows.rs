@@ -20,14 +20,19 @@ use forgerun_wire::words::{forge_state, parse_forge_state};
 use forgerun_wire::workflow::{self as wire, WORKFLOW, WorkflowSummary, WorkflowView, WorkflowsView};
 
 use crate::app::{App, Filter};
-use crate::edge::accept::{self, FailureFormat};
-use crate::edge::query::QueryString;
-use crate::edge::routing::operation::{
-    ACCEPTED, CURSOR, EVENT_CURSOR, LAST_EVENT_ID, LIMIT, STATE, STREAM_ENDED, SUBMITTING,
+use crate::auth::ownership;
+use crate::events::{page as events, sse::StreamScope};
+use crate::http::{
+    ApiError,
+    accept::{self, FailureFormat},
+    accepted, body, failure,
+    query::QueryString,
+    respond,
+    routing::{
+        Answers, Call, Reply, Route,
+        operation::{ACCEPTED, CURSOR, EVENT_CURSOR, LAST_EVENT_ID, LIMIT, STATE, STREAM_ENDED, SUBMITTING},
+    },
 };
-use crate::edge::routing::{Answers, Call, Reply, Route};
-use crate::edge::sse::StreamScope;
-use crate::edge::{ApiError, accepted, body, events, failure, ownership, respond};
 use crate::limits::{LIST_ROWS_MAX, OJS_BATCH_BYTES_MAX, POLL_AFTER_S};
 use crate::submission::Key;
 use crate::traces::RequestSubject;

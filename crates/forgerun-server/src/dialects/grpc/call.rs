@@ -26,11 +26,16 @@ use super::OjsOverGrpc;
 use super::feed::{self, MessageFeed, Messages};
 use super::unread::UnreadAnswers;
 use crate::app::App;
+use crate::auth::Who;
 use crate::dialects::ojs::refusals;
-use crate::edge::byte_budget::{ByteHolder, Reservation};
-use crate::edge::exchange::REQUEST_ID;
-use crate::edge::routing::{Call, RateCount, RouteAccess};
-use crate::edge::{ApiError, Exchange, Panicked, Who, body, caught, finish, timed_out};
+use crate::http::{
+    ApiError, Exchange, Panicked, body, caught,
+    exchange::REQUEST_ID,
+    finish,
+    routing::{Call, RateCount, RouteAccess},
+    timed_out,
+};
+use crate::limits::byte_budget::{ByteHolder, Reservation};
 
 /// Properties of a call before its message is decoded.
 pub(super) struct Rpc {

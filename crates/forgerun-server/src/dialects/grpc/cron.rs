@@ -7,8 +7,7 @@ use forgerun_wire::ojs::job::shown_type;
 use super::call::with_body;
 use crate::dialects::ojs::cron::{id_of, page, put};
 use crate::dialects::ojs::scope::Scope;
-use crate::edge::ApiError;
-use crate::edge::routing::Call;
+use crate::http::{ApiError, routing::Call};
 use crate::limits::{GRPC_CRONS_MAX, OJS_ENVELOPE_BYTES_MAX};
 use crate::schedules;
 

@@ -19,10 +19,11 @@ use super::call::{
     CallOrigin, Entered, EnteredCall, GRPC_TIMEOUT, MessageSize, Rpc, as_over_http, exchange, refused,
 };
 use crate::app::App;
-use crate::edge::byte_budget::{ByteHolder, Reservation};
-use crate::edge::{ApiError, Exchange, Panicked, Who, body, caught, routing};
+use crate::auth::Who;
+use crate::http::{ApiError, Exchange, Panicked, body, caught, routing};
 use crate::limits::{
     GRPC_CALL_BYTES, GRPC_ENTRIES_MAX, GRPC_MESSAGE_BYTES_MAX, GRPC_MESSAGE_OF_ONE_BYTES_MAX,
+    byte_budget::{ByteHolder, Reservation},
 };
 
 const GRPC_ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");

@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status};
 use super::call::EnteredCall;
 use super::feed::{self, MessageFeed, Messages};
 use crate::app::App;
-use crate::edge::byte_budget::Reservation;
+use crate::limits::byte_budget::Reservation;
 
 /// Check interval of a watch.
 const LOOK_EVERY: Duration = Duration::from_secs(2);

@@ -12,8 +12,7 @@ use crate::app::App;
 use crate::dialects::ojs::jobs::{Shown, activate_job, cancel_job};
 use crate::dialects::ojs::scope::Scope;
 use crate::dialects::ojs::submit::{self, SubmittedJob};
-use crate::edge::ApiError;
-use crate::edge::routing::Call;
+use crate::http::{ApiError, routing::Call};
 use crate::limits::{OJS_BATCH_BYTES_MAX, OJS_ENVELOPE_BYTES_MAX};
 use crate::traces::RequestSubject;
 

@@ -46,7 +46,7 @@ use self::call::{MessageSize, Rpc};
 use self::feed::Messages;
 use super::ojs::scope::{CLIENT, CLIENT_OR_OPERATOR};
 use crate::app::App;
-use crate::edge::routing::{RateCount, RouteAccess};
+use crate::http::routing::{RateCount, RouteAccess};
 use crate::limits::FETCH_TIMEOUT;
 
 pub use service::{GrpcConnection, GrpcService};

@@ -14,9 +14,7 @@ use super::workers::within_one_message;
 use crate::dialects::ojs::dead_letters::{DeadLetterPage, forget, read_page, reopen};
 use crate::dialects::ojs::queues::{Found, activity, all, put_paused};
 use crate::dialects::ojs::scope::Scope;
-use crate::edge::ApiError;
-use crate::edge::queue_name;
-use crate::edge::routing::Call;
+use crate::http::{ApiError, queue_name, routing::Call};
 use crate::limits::{GRPC_FETCH_BYTES_MAX, PAGE_DEFAULT, PAGE_MAX};
 
 /// Page size; zero is the default.

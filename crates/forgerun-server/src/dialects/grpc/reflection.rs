@@ -16,8 +16,9 @@ use hyper::body::Incoming;
 use tonic::Status;
 use tonic::body::Body;
 
-use crate::edge::byte_budget::Reservation;
-use crate::limits::{REFLECTION_BYTES_MAX, REFLECTION_MESSAGE_BYTES_MAX, REFLECTION_TIMEOUT};
+use crate::limits::{
+    REFLECTION_BYTES_MAX, REFLECTION_MESSAGE_BYTES_MAX, REFLECTION_TIMEOUT, byte_budget::Reservation,
+};
 
 /// Prefix of a message: compression flag and length.
 const MESSAGE_HEAD: usize = 5;

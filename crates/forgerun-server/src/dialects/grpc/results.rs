@@ -15,10 +15,9 @@ use tonic::{Request, Response, Status};
 use super::call::{Rpc, needs_job};
 use super::{OjsOverGrpc, looks};
 use crate::dialects::ojs::scope::Scope;
-use crate::edge::results::{self, ReadyContent, ReadyResult};
-use crate::edge::routing::Call;
-use crate::edge::{ApiError, wait};
+use crate::http::{ApiError, routing::Call, wait};
 use crate::limits::FETCH_TIMEOUT;
+use crate::results::{self, ReadyContent, ReadyResult};
 use crate::traces::RequestSubject;
 
 pub(super) const GET: &Rpc =

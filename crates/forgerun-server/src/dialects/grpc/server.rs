@@ -4,8 +4,7 @@ use forgerun_wire::grpc::{json, moment, v1};
 use serde_json::Value;
 
 use crate::dialects::ojs::server as ojs;
-use crate::edge::ApiError;
-use crate::edge::routing::Call;
+use crate::http::{ApiError, routing::Call};
 
 pub(super) async fn manifest(
     call: Call<'_>,

@@ -30,11 +30,15 @@ use super::results::GET as GET_RESULT;
 use super::unread::{GrpcAnswer, UnreadAnswers};
 use super::{OjsOverGrpc, RPCS};
 use crate::app::App;
+use crate::auth::Who;
 use crate::config::Config;
-use crate::edge::byte_budget::ByteHolder;
-use crate::edge::routing::{RateCount, RouteAccess};
-use crate::edge::{ApiError, Who, body, real_address};
-use crate::limits::{GRPC_MESSAGE_BYTES_MAX, REFLECTION_CALL_BYTES, REFLECTION_MESSAGE_BYTES_MAX};
+use crate::http::{
+    ApiError, body, real_address,
+    routing::{RateCount, RouteAccess},
+};
+use crate::limits::{
+    GRPC_MESSAGE_BYTES_MAX, REFLECTION_CALL_BYTES, REFLECTION_MESSAGE_BYTES_MAX, byte_budget::ByteHolder,
+};
 
 type ServiceAnswer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
 

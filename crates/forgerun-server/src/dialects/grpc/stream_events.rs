@@ -21,12 +21,11 @@ use tonic::Status;
 use super::call::late;
 use super::feed::MessageFeed;
 use crate::app::App;
+use crate::auth::{Caller, caller as auth};
 use crate::dialects::ojs::events::is_event_name;
 use crate::dialects::ojs::scope::Scope;
-use crate::edge::queue_name;
-use crate::edge::routing::Call;
-use crate::edge::sse::{self, EventLine, StreamPermit, Subscription, Topic};
-use crate::edge::{ApiError, Caller, auth};
+use crate::events::sse::{self, EventLine, StreamPermit, Subscription, Topic};
+use crate::http::{ApiError, queue_name, routing::Call};
 use crate::limits::{KEY_FRESH, STREAM_EVENT_TYPES_MAX, STREAMS_FULL_AFTER_S};
 
 pub(super) struct EventFeed {

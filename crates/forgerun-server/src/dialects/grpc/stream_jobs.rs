@@ -36,13 +36,13 @@ use super::call::{late, with_body};
 use super::feed::MessageFeed;
 use super::workers::handed_out;
 use crate::app::App;
+use crate::auth::{Caller, caller as auth};
 use crate::dialects::ojs::scope::Scope;
 use crate::dialects::ojs::taking::hand_back;
 use crate::dialects::ojs::work::AssignedJob;
 use crate::dialects::ojs::{refusals, work};
-use crate::edge::routing::Call;
-use crate::edge::sse::{self, StreamPermit};
-use crate::edge::{ApiError, Caller, auth};
+use crate::events::sse::{self, StreamPermit};
+use crate::http::{ApiError, routing::Call};
 use crate::limits::{
     KEY_FRESH, OJS_ENVELOPE_BYTES_MAX, STREAM_CLAIM_GRACE, STREAM_CLAIM_JOBS_MAX, STREAM_CLAIM_WAIT,
     STREAM_HOLDS_CHECKED_MAX, STREAM_LINGER_MAX, STREAM_LINGER_MIN,

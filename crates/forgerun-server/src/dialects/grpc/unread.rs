@@ -1,6 +1,6 @@
 //! Unread answers. An HTTP/2 client can request much and read nothing: its window stays closed, and
 //! every answer waits in memory. The memory is charged to the client
-//! ([`crate::edge::byte_budget`]), and a connection with an answer that makes no progress is
+//! ([`crate::limits::byte_budget`]), and a connection with an answer that makes no progress is
 //! closed.
 
 use std::collections::HashMap;
@@ -17,9 +17,11 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tonic::Status;
 use tonic::body::Body;
 
-use crate::edge::ApiError;
-use crate::edge::byte_budget::{ByteBudget, ByteHolder, Reservation};
-use crate::limits::UNWRITTEN_FREE_BYTES;
+use crate::http::ApiError;
+use crate::limits::{
+    UNWRITTEN_FREE_BYTES,
+    byte_budget::{ByteBudget, ByteHolder, Reservation},
+};
 
 /// Check interval.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

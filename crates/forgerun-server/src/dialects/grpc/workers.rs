@@ -13,8 +13,7 @@ use crate::app::App;
 use crate::dialects::ojs::taking::hand_back;
 use crate::dialects::ojs::work::AssignedJob;
 use crate::dialects::ojs::{fleet, work};
-use crate::edge::ApiError;
-use crate::edge::routing::Call;
+use crate::http::{ApiError, routing::Call};
 use crate::limits::{GRPC_FETCH_BYTES_MAX, OJS_ENVELOPE_BYTES_MAX};
 
 pub(super) async fn fetch(call: Call<'_>, message: v1::FetchRequest) -> Result<v1::FetchResponse, ApiError> {

@@ -4,8 +4,7 @@ use forgerun_wire::grpc::{request, v1, workflow};
 
 use super::call::{needs_job, with_body};
 use crate::dialects::ojs::workflows::{cancel_all, shown, take};
-use crate::edge::ApiError;
-use crate::edge::routing::Call;
+use crate::http::{ApiError, routing::Call};
 use crate::limits::OJS_BATCH_BYTES_MAX;
 
 pub(super) async fn create(

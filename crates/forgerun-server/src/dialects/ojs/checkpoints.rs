@@ -19,8 +19,10 @@ use serde_json::value::RawValue;
 
 use super::scope::{CLIENT, OF_LEASE, Scope};
 use super::{objects, refusals, reply, results};
-use crate::edge::ApiError;
-use crate::edge::routing::{Call, Reply, Route};
+use crate::http::{
+    ApiError,
+    routing::{Call, Reply, Route},
+};
 
 /// The routes of checkpoints. SDKs use those with `checkpoints`; some repeat the prefix (D31).
 pub(super) const ROUTES: &[Route] = &[

@@ -19,8 +19,10 @@ use super::submission::{TERMS, from_envelope};
 use super::{objects, reply};
 use crate::app::App;
 use crate::config::PrivateTargets;
-use crate::edge::routing::{Call, Reply, Route};
-use crate::edge::{ApiError, respond};
+use crate::http::{
+    ApiError, respond,
+    routing::{Call, Reply, Route},
+};
 use crate::limits::{OJS_ENVELOPE_BYTES_MAX, PAGE_MAX};
 use crate::schedules;
 use crate::submission::{SubmissionContext, Violations};

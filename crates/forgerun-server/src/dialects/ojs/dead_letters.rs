@@ -22,9 +22,13 @@ use super::scope::{CLIENT, PAGE, Scope};
 use super::work::with_inputs_within;
 use super::{objects, refusals, reply};
 use crate::app::App;
-use crate::edge::ApiError;
-use crate::edge::routing::operation::{Parameter, QUEUE};
-use crate::edge::routing::{Call, Reply, Route};
+use crate::http::{
+    ApiError,
+    routing::{
+        Call, Reply, Route,
+        operation::{Parameter, QUEUE},
+    },
+};
 use crate::limits::{DEAD_LETTER_TOTAL_MAX, DEAD_LETTERS_COUNTED_MAX, PAGE_BYTES_MAX};
 use crate::traces::RequestSubject;
 

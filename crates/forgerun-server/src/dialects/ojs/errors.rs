@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use super::reply;
 use crate::app::App;
-use crate::edge::routing::{Answers, Call, RateCount, Reply, Route, RouteAccess};
-use crate::edge::{ApiError, accept, respond};
+use crate::http::{
+    ApiError, accept, respond,
+    routing::{Answers, Call, RateCount, Reply, Route, RouteAccess},
+};
 
 pub(super) const ROUTES: &[Route] = &[
     page("/ojs/errors", |call| Box::pin(all(call)))
@@ -27,7 +29,7 @@ const PAGE_OF_CODES: Reply =
 
 const fn page(
     path: &'static str,
-    handler: for<'a> fn(Call<'a>) -> crate::edge::routing::Answering<'a>,
+    handler: for<'a> fn(Call<'a>) -> crate::http::routing::Answering<'a>,
 ) -> Route {
     Route::get(path, "document", handler)
         .access(RouteAccess::Anyone)

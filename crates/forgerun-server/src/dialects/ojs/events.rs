@@ -14,11 +14,15 @@ use serde_json::{Value, json};
 
 use super::scope::{CLIENT, Scope};
 use super::{objects, reply};
-use crate::edge::query::QueryString;
-use crate::edge::routing::operation::{CURSOR, LAST_EVENT_ID, LIMIT, Parameter, STREAM_ENDED};
-use crate::edge::routing::{Answers, Call, Reply, Route};
-use crate::edge::sse::{self, EventWording, ResumePoint, StreamScope};
-use crate::edge::{ApiError, accept};
+use crate::events::sse::{self, EventWording, ResumePoint, StreamScope};
+use crate::http::{
+    ApiError, accept,
+    query::QueryString,
+    routing::{
+        Answers, Call, Reply, Route,
+        operation::{CURSOR, LAST_EVENT_ID, LIMIT, Parameter, STREAM_ENDED},
+    },
+};
 use crate::limits::{JOURNAL_ROWS_MAX, OJS_EVENT_PAGES_MAX};
 
 pub(super) const ROUTES: &[Route] = &[

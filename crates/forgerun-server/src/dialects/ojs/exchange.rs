@@ -26,8 +26,10 @@ use super::scope::Scope;
 use super::work::{AssignedJob, command_of, conclude, fetch_jobs, held, kept, of_worker};
 use super::{objects, refusals, reply};
 use crate::app::App;
-use crate::edge::ApiError;
-use crate::edge::routing::{Call, Reply, Route};
+use crate::http::{
+    ApiError,
+    routing::{Call, Reply, Route},
+};
 use crate::limits::{FETCH_BYTES_MAX, FETCH_TIMEOUT, OJS_BATCH_BYTES_MAX};
 
 pub(super) const ROUTES: &[Route] = &[Route {

@@ -20,8 +20,10 @@ use super::scope::{CLIENT, CLIENT_OR_OPERATOR, PAGE, Scope};
 use super::{objects, refusals, reply};
 use crate::app::App;
 use crate::dialects::admin::workers::keep_held;
-use crate::edge::ApiError;
-use crate::edge::routing::{Call, RateCount, Reply, Route};
+use crate::http::{
+    ApiError,
+    routing::{Call, RateCount, Reply, Route},
+};
 use crate::limits::{PAGE_MAX, WORKERS_SEARCHED_MAX};
 
 /// The routes about workers.

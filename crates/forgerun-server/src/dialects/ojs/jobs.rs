@@ -19,11 +19,14 @@ use serde_json::{Value, json};
 use super::scope::{CLIENT_OR_OPERATOR, ENDED, Scope};
 use super::{objects, refusals, reply};
 use crate::app::App;
-use crate::edge::accept::{self, FailureFormat};
-use crate::edge::prefer::APPLIED;
-use crate::edge::routing::{Answers, Call, Reply, Route};
-use crate::edge::wait::wait_for_end;
-use crate::edge::{ApiError, failure};
+use crate::http::{
+    ApiError,
+    accept::{self, FailureFormat},
+    failure,
+    prefer::APPLIED,
+    routing::{Answers, Call, Reply, Route},
+    wait::wait_for_end,
+};
 use crate::traces::RequestSubject;
 use crate::workflows::parents_of;
 

@@ -64,8 +64,10 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::config::Config;
-use crate::edge::Exchange;
-use crate::edge::routing::{Api, Route};
+use crate::http::{
+    Exchange,
+    routing::{Api, Route},
+};
 
 pub struct Ojs;
 

@@ -17,8 +17,10 @@ use super::queues::numbers;
 use super::scope::{CLIENT, Scope};
 use super::{objects, refusals, reply};
 use crate::app::App;
-use crate::edge::ApiError;
-use crate::edge::routing::{Call, Reply, Route};
+use crate::http::{
+    ApiError,
+    routing::{Call, Reply, Route},
+};
 use crate::limits::{BULK_RETRY_JOBS_MAX, PAGE_MAX};
 
 /// The routes about all jobs.

@@ -22,9 +22,12 @@ use super::scope::{CLIENT, CLIENT_OR_OPERATOR, PAGE, Scope};
 use super::{objects, refusals, reply};
 use crate::app::App;
 use crate::attendance::AttendedQueues;
-use crate::edge::query::QueryString;
-use crate::edge::routing::{Call, Reply, Route};
-use crate::edge::{ApiError, queue_name};
+use crate::http::{
+    ApiError,
+    query::QueryString,
+    queue_name,
+    routing::{Call, Reply, Route},
+};
 use crate::limits::PAGE_MAX;
 
 pub(super) const ROUTES: &[Route] = &[

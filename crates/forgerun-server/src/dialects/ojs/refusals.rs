@@ -11,7 +11,7 @@ use forgerun_wire::problem::RefusedRequest;
 use serde_json::Value;
 
 use crate::app::App;
-use crate::edge::{ApiError, Exchange, accept, finish};
+use crate::http::{ApiError, Exchange, accept, finish};
 
 const QUEUE_DEPTH: HeaderName = HeaderName::from_static("x-ojs-queue-depth");
 const QUEUE_BOUND: HeaderName = HeaderName::from_static("x-ojs-queue-bound");

@@ -7,8 +7,7 @@ use forgerun_wire::ojs::job::VERSION;
 use forgerun_wire::ojs::{MEDIA_TYPE, MEDIA_TYPE_COMPATIBLE};
 use serde::Serialize;
 
-use crate::edge::exchange::REQUEST_ID;
-use crate::edge::{Exchange, accept, respond};
+use crate::http::{Exchange, accept, exchange::REQUEST_ID, respond};
 
 /// Sent by every SDK, but not by the published suite.
 pub(super) const OJS_VERSION: HeaderName = HeaderName::from_static("ojs-version");

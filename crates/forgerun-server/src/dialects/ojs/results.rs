@@ -20,11 +20,15 @@ use serde_json::json;
 use super::scope::{CLIENT_OR_OPERATOR, Scope};
 use super::{objects, refusals, reply};
 use crate::app::App;
-use crate::edge::ApiError;
-use crate::edge::results::{self, ResultFormat, UploadPlace, disposition};
-use crate::edge::routing::operation::{OF_RESULT, RESULT, RESULT_PARTS};
-use crate::edge::routing::{Answers, Call, RateCount, Reply, Route, Verb};
+use crate::http::{
+    ApiError,
+    routing::{
+        Answers, Call, RateCount, Reply, Route, Verb,
+        operation::{OF_RESULT, RESULT, RESULT_PARTS},
+    },
+};
 use crate::limits::UPLOAD_TIMEOUT;
+use crate::results::{self, ResultFormat, UploadPlace, disposition};
 
 const LEASE_TOKEN: HeaderName = HeaderName::from_static("lease-token");
 

@@ -14,8 +14,10 @@ use serde_json::{Value, json};
 use super::queues::offset;
 use super::scope::{CLIENT, PAGE, Scope};
 use super::{objects, reply};
-use crate::edge::ApiError;
-use crate::edge::routing::{Call, Reply, Route};
+use crate::http::{
+    ApiError,
+    routing::{Call, Reply, Route},
+};
 use crate::schemas;
 
 pub(super) const ROUTES: &[Route] = &[

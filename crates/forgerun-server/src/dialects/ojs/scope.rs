@@ -14,9 +14,14 @@ use forgerun_wire::problem::RefusedRequest;
 use super::refusals;
 use super::reply::OJS_VERSION;
 use crate::app::App;
-use crate::edge::routing::operation::{CURSOR, LIMIT, Parameter};
-use crate::edge::routing::{Call, Callers, RouteAccess};
-use crate::edge::{ApiError, Exchange, Who, auth};
+use crate::auth::{Who, caller as auth};
+use crate::http::{
+    ApiError, Exchange,
+    routing::{
+        Call, Callers, RouteAccess,
+        operation::{CURSOR, LIMIT, Parameter},
+    },
+};
 use forgerun_wire::request::{at_least, integer};
 
 const TENANT: HeaderName = HeaderName::from_static("x-ojs-tenant");

@@ -21,8 +21,10 @@ use super::scope::{CLIENT, Scope};
 use super::{objects, refusals, reply};
 use crate::app::{App, Filter};
 use crate::config::Database;
-use crate::edge::ApiError;
-use crate::edge::routing::{Call, RateCount, Reply, Route, RouteAccess};
+use crate::http::{
+    ApiError,
+    routing::{Call, RateCount, Reply, Route, RouteAccess},
+};
 use crate::limits::{OJS_ENVELOPE_BYTES_MAX, PAGE_MAX};
 use crate::schemas;
 

@@ -13,7 +13,7 @@ use forgerun_wire::ojs::unique::{Dimensions, OnConflict, Uniqueness};
 use forgerun_wire::problem::RefusedRequest;
 
 use crate::app::App;
-use crate::edge::ApiError;
+use crate::http::ApiError;
 use crate::limits::OJS_ENVELOPE_BYTES_MAX;
 use crate::submission::{Submission, SubmissionTerms};
 

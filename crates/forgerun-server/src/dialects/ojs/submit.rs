@@ -27,11 +27,13 @@ use super::submission::{TERMS, from_envelope};
 use super::{objects, refusals, reply};
 use crate::app::App;
 use crate::config::PrivateTargets;
-use crate::edge::accepted::{self, REPLAYED};
-use crate::edge::prefer::APPLIED;
-use crate::edge::routing::operation::SUBMITTING;
-use crate::edge::routing::{Call, Reply, Route};
-use crate::edge::{ApiError, respond};
+use crate::http::{
+    ApiError,
+    accepted::{self, REPLAYED},
+    prefer::APPLIED,
+    respond,
+    routing::{Call, Reply, Route, operation::SUBMITTING},
+};
 use crate::limits::{OJS_BATCH_BYTES_MAX, OJS_ENVELOPE_BYTES_MAX};
 use crate::submission::{self, Key, SubmissionContext, Violations};
 use crate::traces::RequestSubject;

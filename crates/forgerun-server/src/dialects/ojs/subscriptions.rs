@@ -19,8 +19,10 @@ use super::queues::offset;
 use super::scope::{CLIENT, PAGE, Scope};
 use super::{objects, refusals, reply};
 use crate::app::App;
-use crate::edge::routing::{Call, Reply, Route};
-use crate::edge::{ApiError, respond};
+use crate::http::{
+    ApiError, respond,
+    routing::{Call, Reply, Route},
+};
 use crate::limits::WEBHOOK_SECRET_OVERLAP;
 use crate::webhooks::standard::WebhookSecret;
 

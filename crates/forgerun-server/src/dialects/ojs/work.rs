@@ -30,8 +30,10 @@ use super::scope::{CLIENT_OR_OPERATOR, OF_LEASE, Scope};
 use super::taking::{FetchClaim, HandBackGuard};
 use super::{objects, refusals, reply};
 use crate::app::App;
-use crate::edge::ApiError;
-use crate::edge::routing::{Call, RateCount, Reply, Route};
+use crate::http::{
+    ApiError,
+    routing::{Call, RateCount, Reply, Route},
+};
 use crate::limits::{
     FETCH_BYTES_MAX, FETCH_READ_JOBS, FETCH_TIMEOUT, OJS_ENVELOPE_BYTES_MAX, OJS_LEASE, SHELVES_SEARCHED_MAX,
     STREAM_CLAIM_GRACE,
@@ -101,7 +103,7 @@ pub(super) const ROUTES: &[Route] = &[
 pub(super) const fn of_worker(
     path: &'static str,
     action: &'static str,
-    handler: for<'a> fn(Call<'a>) -> crate::edge::routing::Answering<'a>,
+    handler: for<'a> fn(Call<'a>) -> crate::http::routing::Answering<'a>,
 ) -> Route {
     Route::post(path, action, handler)
         .access(CLIENT_OR_OPERATOR)

@@ -24,10 +24,15 @@ use super::queues::offset;
 use super::scope::{CLIENT, CLIENT_OR_OPERATOR, ENDED, PAGE, REFUSALS, Scope};
 use super::{objects, refusals, reply};
 use crate::app::Filter;
-use crate::edge::accepted::{self, REPLAYED};
-use crate::edge::routing::operation::{Parameter, SUBMITTING};
-use crate::edge::routing::{Call, Reply, Route};
-use crate::edge::{ApiError, body, respond};
+use crate::http::{
+    ApiError,
+    accepted::{self, REPLAYED},
+    body, respond,
+    routing::{
+        Call, Reply, Route,
+        operation::{Parameter, SUBMITTING},
+    },
+};
 use crate::limits::{LIST_ROWS_MAX, OFFSET_MAX, OJS_BATCH_BYTES_MAX};
 use crate::submission::Key;
 use crate::traces::RequestSubject;

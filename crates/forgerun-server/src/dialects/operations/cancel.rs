@@ -10,9 +10,11 @@ use forgerun_core::command::{Cancel, Owned};
 use forgerun_wire::operations::{CANCEL, CancelRequest, StatusView, read_cancel};
 
 use super::status;
-use crate::edge::ownership::OwnedExecution;
-use crate::edge::routing::{Call, Reply, Route};
-use crate::edge::{ApiError, ownership};
+use crate::auth::ownership::{self, OwnedExecution};
+use crate::http::{
+    ApiError,
+    routing::{Call, Reply, Route},
+};
 use crate::traces::RequestSubject;
 
 pub(super) const ROUTES: &[Route] = &[

@@ -2,10 +2,15 @@
 
 use axum::response::Response;
 
-use crate::edge::routing::operation::{EVENT_CURSOR, LAST_EVENT_ID, LIMIT, STREAM_ENDED};
-use crate::edge::routing::{Answers, Call, Reply, Route};
-use crate::edge::sse::StreamScope;
-use crate::edge::{ApiError, events, ownership};
+use crate::auth::ownership;
+use crate::events::{page as events, sse::StreamScope};
+use crate::http::{
+    ApiError,
+    routing::{
+        Answers, Call, Reply, Route,
+        operation::{EVENT_CURSOR, LAST_EVENT_ID, LIMIT, STREAM_ENDED},
+    },
+};
 use crate::traces::RequestSubject;
 use forgerun_wire::forge::EventsView;
 

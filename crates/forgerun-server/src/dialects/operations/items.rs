@@ -2,9 +2,14 @@
 
 use axum::response::Response;
 
-use crate::edge::routing::operation::{CURSOR, LIMIT};
-use crate::edge::routing::{Call, Reply, Route};
-use crate::edge::{ApiError, items, ownership};
+use crate::auth::ownership;
+use crate::http::{
+    ApiError, items,
+    routing::{
+        Call, Reply, Route,
+        operation::{CURSOR, LIMIT},
+    },
+};
 use crate::traces::RequestSubject;
 use forgerun_core::catalog::Kind;
 use forgerun_wire::item::ItemsView;

@@ -22,7 +22,7 @@ mod submit;
 use forgerun_core::job::Dialect;
 
 use crate::config::Config;
-use crate::edge::routing::{Api, Route};
+use crate::http::routing::{Api, Route};
 
 pub struct Operations;
 

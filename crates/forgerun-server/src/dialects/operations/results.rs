@@ -6,11 +6,15 @@ use forgerun_core::state::State;
 use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words;
 
-use crate::edge::ownership::OwnedExecution;
-use crate::edge::results::{self, ResultFormat};
-use crate::edge::routing::operation::{OF_RESULT, RESULT, RESULT_PARTS};
-use crate::edge::routing::{Answers, Call, Route};
-use crate::edge::{ApiError, ownership};
+use crate::auth::ownership::{self, OwnedExecution};
+use crate::http::{
+    ApiError,
+    routing::{
+        Answers, Call, Route,
+        operation::{OF_RESULT, RESULT, RESULT_PARTS},
+    },
+};
+use crate::results::{self, ResultFormat};
 use crate::traces::RequestSubject;
 
 /// The routes of results. A result has a media type of its own.

@@ -18,12 +18,16 @@ use forgerun_wire::words;
 use serde::Serialize;
 
 use crate::app::{App, JobsAhead};
-use crate::edge::accept::{self, FailureFormat};
-use crate::edge::ownership::OwnedExecution;
-use crate::edge::prefer::{APPLIED, Prefer};
-use crate::edge::routing::operation::PREFER;
-use crate::edge::routing::{Answers, Call, Reply, Route};
-use crate::edge::{ApiError, Exchange, failure, ownership, respond, wait};
+use crate::auth::ownership::{self, OwnedExecution};
+use crate::http::{
+    ApiError, Exchange,
+    accept::{self, FailureFormat},
+    failure,
+    prefer::{APPLIED, Prefer},
+    respond,
+    routing::{Answers, Call, Reply, Route, operation::PREFER},
+    wait,
+};
 use crate::limits::QUEUE_PLACES_COUNTED;
 use crate::traces::RequestSubject;
 

@@ -16,11 +16,15 @@ use forgerun_wire::operations::{
 
 use super::status;
 use crate::app::App;
+use crate::auth::ownership::OwnedExecution;
 use crate::config::Operation;
-use crate::edge::ownership::OwnedExecution;
-use crate::edge::routing::operation::{ACCEPTED, SUBMITTING};
-use crate::edge::routing::{Call, Reply, Route};
-use crate::edge::{ApiError, accepted};
+use crate::http::{
+    ApiError, accepted,
+    routing::{
+        Call, Reply, Route,
+        operation::{ACCEPTED, SUBMITTING},
+    },
+};
 use crate::submission::{Key, Submission, SubmissionContext, SubmissionTerms, Violations};
 use crate::traces::RequestSubject;
 

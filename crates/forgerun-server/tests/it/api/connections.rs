@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use forgerun_server::connections::{ConnectionTerms, serve};
-use forgerun_server::edge::HttpService;
+use forgerun_server::http::HttpService;
 use forgerun_server::pages;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

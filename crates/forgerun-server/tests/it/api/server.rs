@@ -15,7 +15,7 @@ use forgerun_core::time::Time;
 use forgerun_engine::{Clock, SystemClock};
 use forgerun_server::config::{Config, File, Sources};
 use forgerun_server::connections::{self, ConnectionTerms};
-use forgerun_server::edge::HttpService;
+use forgerun_server::http::HttpService;
 use forgerun_server::{App, Bounds, pages};
 use forgerun_store::Store;
 use forgerun_store::memory::Memory;

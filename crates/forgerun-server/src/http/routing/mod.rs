@@ -1,0 +1,115 @@
+//! Routes as tables, one per API: the handler of a request, and the checks before it.
+//!
+//! - `route`: one row of a table;
+//! - `api`: further properties of an API: prefix, media types, refusals, headers;
+//! - `table`: from path and method to the route;
+//! - `call`: the argument of the handler.
+//!
+//! The same rows produce `Allow` and the 405, name requests in logs, metrics and traces, and are
+//! compared with the OpenAPI document by a test.
+
+mod api;
+mod call;
+pub(crate) mod operation;
+mod route;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use forgerun_wire::members::{self, UnknownMembers};
+
+use crate::app::App;
+use crate::auth::{caller as auth, caller::Who};
+use crate::http::{ApiError, Exchange, accept, body, precondition};
+use crate::limits::byte_budget::ByteHolder;
+
+pub(crate) use api::Api;
+pub(crate) use call::Call;
+pub(crate) use operation::Reply;
+pub(crate) use route::{Answering, Answers, Callers, Handler, RateCount, Route, RouteAccess, Verb};
+pub(crate) use table::Parameters;
+pub(crate) use table::Table;
+
+/// Runs the common checks, in the order of the model (§7), and calls the handler.
+pub(super) async fn serve(
+    app: &App,
+    exchange: &mut Exchange,
+    route: &'static Route,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let who = enter(app, exchange, route.access, route.rate).await?;
+    let exchange = &*exchange;
+    let media_types = exchange.media_types();
+    match route.answers {
+        Answers::Body => accept::require_one_of(&exchange.headers, media_types)?,
+        Answers::BodyOrEvents if accept::wants_stream(&exchange.headers) => {}
+        Answers::BodyOrEvents => accept::require_one_of(&exchange.headers, media_types)?,
+        Answers::BodyOrFailure => accept::require_own_or_problem(&exchange.headers, media_types)?,
+        Answers::Any => {}
+    }
+    if route.verb != Verb::Get && !route.is_tagged {
+        precondition::check_untagged(&exchange.headers)?;
+    }
+    match route.handler {
+        Handler::Streaming(answer) => answer(Call { app, exchange, who, body: Bytes::new() }, body).await,
+        Handler::Whole(answer) => {
+            // Held until the request is answered.
+            let mut reservation = app.incoming.open(ByteHolder::new(&who, exchange.address));
+            // The body of a GET is ignored.
+            let body = match route.verb {
+                Verb::Get => Bytes::new(),
+                Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => {
+                    let bytes_max = body::bytes_max_of(&who, (route.body_max)(&app.config.limits));
+                    let body =
+                        body::read(&exchange.headers, body, media_types, bytes_max, &mut reservation).await?;
+                    if !body.is_empty() && !route.is_strict {
+                        let unknown = match exchange.api.is_some_and(Api::takes_any_members) {
+                            true => UnknownMembers::Ignore,
+                            false => app.config.api.unknown_members,
+                        };
+                        members::check(&body, route.members, unknown)?;
+                    }
+                    body
+                }
+            };
+            let answer = answer(Call { app, exchange, who, body }).await?;
+            if route.answers == Answers::BodyOrFailure && !accept::is_problem(&answer) {
+                accept::require_one_of(&exchange.headers, media_types)?;
+            }
+            Ok(answer)
+        }
+    }
+}
+
+/// Authenticates and counts the caller. The first two checks, for all protocols.
+pub(crate) async fn enter(
+    app: &App,
+    exchange: &mut Exchange,
+    access: RouteAccess,
+    rate: RateCount,
+) -> Result<Who, ApiError> {
+    let who = admit(app, exchange, access).await?;
+    if let Who::Client(caller) = &who {
+        match rate {
+            RateCount::Requests => auth::count(app, exchange, caller)?,
+            RateCount::WorkerCalls => auth::count_worker_call(app, exchange, caller)?,
+            RateCount::Uncounted => {}
+        }
+    }
+    Ok(who)
+}
+
+/// Authenticates and authorises the caller.
+async fn admit(app: &App, exchange: &mut Exchange, access: RouteAccess) -> Result<Who, ApiError> {
+    match access {
+        RouteAccess::Anyone => Ok(Who::Anonymous),
+        RouteAccess::Optional => auth::identify(app, exchange).await,
+        RouteAccess::Client => auth::client(app, exchange).await.map(Who::Client),
+        RouteAccess::ClientOrOperator => auth::client_or_operator(app, exchange).await,
+        RouteAccess::Operator => auth::operator(app, exchange).await,
+        RouteAccess::Own(gate, _) => gate(app, exchange).await,
+    }
+}
