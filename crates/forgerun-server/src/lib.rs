@@ -15,7 +15,6 @@
 //! - `bridge`: jobs from a RabbitMQ broker, with the feature `amqp`.
 //! - `workflows`: beginning and reading workflows, for all dialects.
 //! - `cleanup`: retention, run once; `migrate`: schema upgrades, run once.
-//! - `bench`: benchmarks.
 //! - `streamed_jobs`: jobs held by gRPC streaming workers.
 //! - `schemas`: JSON Schemas of job types.
 //!
@@ -26,7 +25,6 @@ use std::pin::Pin;
 pub mod app;
 pub mod attendance;
 pub mod auth;
-pub mod bench;
 #[cfg(feature = "amqp")]
 pub mod bridge;
 mod cleanup;

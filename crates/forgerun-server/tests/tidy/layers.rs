@@ -28,7 +28,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
         ],
     ),
     ("forgerun-sim", &["forgerun-core", "forgerun-store", "forgerun-engine"]),
-    ("forgerun-bare", &["forgerun-core", "forgerun-store", "forgerun-wire"]),
+    (
+        "forgerun-bench",
+        &["forgerun-core", "forgerun-store", "forgerun-engine", "forgerun-wire", "forgerun-server"],
+    ),
 ];
 
 /// Words that must not occur in a dependency of these crates, be it as name or as feature.

@@ -29,8 +29,7 @@ const WIDTH_MAX: usize = 100;
 
 fn counts(file: &File) -> bool {
     let of_tests = file.path.contains("/tests/") || file.path.ends_with("tests.rs");
-    let of_bench = file.path.contains("/bench/");
-    file.is_shipped() && CRATES.contains(&file.crate_name()) && !of_tests && !of_bench
+    file.is_shipped() && CRATES.contains(&file.crate_name()) && !of_tests
 }
 
 /// The lines before the test module, with their numbers.

@@ -23,7 +23,6 @@
 //! | `listen.rs` | news between nodes |
 //! | `migrate.rs` | the schema |
 //! | `fault.rs` | what went wrong |
-//! | `floor.rs`, `scratch.rs` | what benchmarks compare with, and where |
 
 mod aside;
 mod blobs;
@@ -31,7 +30,6 @@ mod columns;
 mod connect;
 mod deliveries;
 mod fault;
-mod floor;
 mod fronts;
 mod journal;
 mod list;
@@ -44,7 +42,6 @@ mod pipeline;
 mod plain_queues;
 mod pool;
 mod read;
-mod scratch;
 mod sql;
 mod tls;
 mod transact;
@@ -73,9 +70,6 @@ use listen::Listener;
 use lookups::Lookups;
 use plain_queues::PlainQueues;
 use pool::Pool;
-
-pub use floor::PostgresFloor;
-pub use scratch::ScratchDatabase;
 
 /// Wakeups kept for a subscriber that is slow to take them; past that it is told that it missed some.
 const WAKEUPS_MAX: usize = 1024;

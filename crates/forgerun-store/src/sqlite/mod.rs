@@ -13,7 +13,6 @@ mod connect;
 mod deliveries;
 mod fault;
 mod files;
-mod floor;
 mod handles;
 mod list;
 mod load;
@@ -62,7 +61,6 @@ use threads::Threads;
 use writer::{Chore, SqliteWriter, SweepBatch};
 
 pub use connect::Options;
-pub use floor::SqliteFloor;
 
 /// Something for each of some jobs. Ids are looked up several times per job, and the hash of the standard library is slow.
 type JobMap<V> = HashMap<JobId, V, foldhash::fast::RandomState>;

@@ -2,23 +2,16 @@
 
 use std::env;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use forgerun_cli::Exit;
 use forgerun_cli::terminal::{complain, print};
 use forgerun_engine::{Clock, SystemClock};
-#[cfg(feature = "grpc")]
-use forgerun_server::bench::run_grpc;
-use forgerun_server::bench::{
-    HttpOptions, ResultOptions, SinkBenchOptions, SseOptions, WebhookOptions, run_http, run_mixed, run_ojs,
-    run_result, run_sinks, run_sse, run_sse_raised, run_webhooks,
-};
 use forgerun_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sources};
 use forgerun_server::{Ready, SchemaStatus, ServerAddresses, telemetry};
 use tokio::runtime::Runtime;
 
-use crate::cli::{Bench, BenchHttp, ConfigFlags, DatabaseFlags, DevFlags, MigrateFlags, ServeFlags};
+use crate::cli::{ConfigFlags, DatabaseFlags, DevFlags, MigrateFlags, ServeFlags};
 
 pub(crate) fn serve(flags: &ServeFlags) -> Exit {
     let mode = CommandMode::Serve;
@@ -104,104 +97,6 @@ fn schema_lines(status: &SchemaStatus, is_check: bool) -> String {
         (_, false) => format!("the schema has version {known}\n"),
     };
     steps.chain([all]).collect()
-}
-
-pub(crate) fn bench(bench: &Bench) -> Exit {
-    let runtime = match Runtime::new() {
-        Ok(runtime) => runtime,
-        Err(error) => return complain(&error, Exit::Failure),
-    };
-    let data = env::temp_dir().join(format!("forgerun-bench-{}", std::process::id()));
-    let measured = match bench {
-        Bench::Sse(flags) if !flags.raised => {
-            let arguments = [
-                "bench".to_owned(),
-                "sse".to_owned(),
-                format!("--streams={}", flags.streams),
-                format!("--events-per-second={}", flags.events_per_second),
-                format!("--seconds={}", flags.seconds),
-                "--raised".to_owned(),
-            ];
-            run_sse_raised(flags.streams, &arguments)
-        }
-        Bench::Sse(flags) => {
-            let options = SseOptions {
-                n_streams: flags.streams.max(1),
-                events_per_second: flags.events_per_second.max(1),
-                span: Duration::from_secs(flags.seconds),
-                data: data.clone(),
-            };
-            runtime.block_on(run_sse(&options))
-        }
-        #[cfg(feature = "grpc")]
-        Bench::Grpc(flags) => runtime.block_on(run_grpc(&http_options(flags, &data))),
-        Bench::Http(flags) | Bench::Ojs(flags) => {
-            let options = http_options(flags, &data);
-            match bench {
-                Bench::Ojs(_) => runtime.block_on(run_ojs(&options)),
-                _ => runtime.block_on(run_http(&options)),
-            }
-        }
-        Bench::Mixed(flags) => {
-            let options = HttpOptions {
-                span: Duration::from_secs(flags.seconds),
-                n_rounds: flags.rounds,
-                data: data.clone(),
-                database_url: flags.database_url.clone(),
-                n_whole_jobs: 0,
-            };
-            runtime.block_on(run_mixed(&options))
-        }
-        Bench::Webhooks(flags) => {
-            let options = WebhookOptions {
-                span: Duration::from_secs(flags.seconds),
-                n_rounds: flags.rounds.max(1),
-                data: data.clone(),
-                n_deliveries: flags.deliveries,
-                n_hanging: flags.hanging,
-            };
-            runtime.block_on(run_webhooks(&options))
-        }
-        Bench::Sinks(flags) => {
-            let brokers = [
-                ("KAFKA", "BROKERS", &flags.kafka),
-                ("NATS", "URL", &flags.nats),
-                ("AMQP", "URL", &flags.amqp),
-            ];
-            let given =
-                brokers.into_iter().filter_map(|(section, key, url)| Some((section, key, url.clone()?)));
-            let options = SinkBenchOptions {
-                brokers: given.collect(),
-                n_events: flags.events,
-                n_behind: flags.behind,
-                span: Duration::from_secs(flags.seconds),
-                n_rounds: flags.rounds.max(1),
-                data: data.clone(),
-            };
-            runtime.block_on(run_sinks(&options))
-        }
-        Bench::Result(flags) => {
-            let options =
-                ResultOptions { size_mib: flags.mb.max(1), n_rounds: flags.rounds, data: data.clone() };
-            runtime.block_on(run_result(&options))
-        }
-    };
-    // The remaining data are worthless.
-    let _ = std::fs::remove_dir_all(data);
-    match measured {
-        Ok(()) => Exit::Done,
-        Err(error) => complain(&error, Exit::Failure),
-    }
-}
-
-fn http_options(flags: &BenchHttp, data: &Path) -> HttpOptions {
-    HttpOptions {
-        span: Duration::from_secs(flags.seconds),
-        n_rounds: flags.rounds.max(1),
-        data: data.to_owned(),
-        database_url: flags.database_url.clone(),
-        n_whole_jobs: flags.jobs,
-    }
 }
 
 pub(crate) fn load(flags: Vec<Flag>, file: &Option<PathBuf>, mode: CommandMode) -> Result<Config, Invalid> {

@@ -1,111 +1,52 @@
 //! Submissions, status reads and whole jobs over HTTP, held against a bare axum handler in a process of its own.
 //!
-//! Server and bare handler (`forgerun-bare`, a program beside this one) are children, each in its own process; the load
-//! generator is this one.
+//! Server and bare handler are children, each in its own process; the load generator is this one.
 //! Rounds alternate between the two, so that a noisy machine disturbs both alike; the median of the rounds counts.
 
-use std::io::{self, BufRead, BufReader};
+use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forgerun_engine::{Clock, SystemClock};
-use forgerun_store::postgres::ScratchDatabase;
 use serde_json::Value;
 
-use super::load::{LoadPlan, LoadResult, Request, ask, drive};
+use crate::load::{LoadPlan, LoadResult, Request, ask, drive};
+use crate::processes::ServerProcess;
+use crate::scratch::ScratchDatabase;
 
 /// What to measure, and for how long.
 #[derive(Clone, Debug)]
-pub struct HttpOptions {
+pub(crate) struct HttpOptions {
     /// How long one round takes.
-    pub span: Duration,
+    pub(crate) span: Duration,
     /// How many rounds there are of each kind.
-    pub n_rounds: usize,
+    pub(crate) n_rounds: usize,
     /// Where the data go; an empty folder, removed by the caller.
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// A database on the PostgreSQL server to measure instead of SQLite in that folder. Each part gets a database of its own beside it.
-    pub database_url: Option<String>,
+    pub(crate) database_url: Option<String>,
     /// How many whole jobs to run.
-    pub n_whole_jobs: u64,
+    pub(crate) n_whole_jobs: u64,
 }
 
-pub(super) const BODY: &str = r#"{"type":"EXECUTE","work_kind":"PAYLOAD_SMALL","correlation_id":"bench-0123456789","payload":{"report":"monthly","format":"pdf","recipients":["a@example.com","b@example.com"],"options":{"locale":"en","pages":12,"colour":true,"notes":"a body of about three hundred bytes, as a submission has in real life"}}}"#;
-
-/// A server in a process of its own. Stopped when dropped.
-pub(super) struct ServerProcess {
-    pub(super) child: Child,
-    pub(super) address: SocketAddr,
-    /// Where it serves gRPC, if it was told to.
-    #[cfg(feature = "grpc")]
-    pub(super) grpc: Option<SocketAddr>,
-}
-
-impl ServerProcess {
-    pub(super) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> io::Result<ServerProcess> {
-        let mut command = Command::new(std::env::current_exe()?);
-        ServerProcess::of(command.args(arguments).envs(environment.iter().copied()))
-    }
-
-    /// Starts a program that says its address in its first line.
-    fn of(command: &mut Command) -> io::Result<ServerProcess> {
-        let mut child = command.stdout(Stdio::piped()).spawn()?;
-        let mut line = String::new();
-        let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no standard output"))?;
-        let mut stdout = BufReader::new(stdout);
-        stdout.read_line(&mut line)?;
-        let address = line.trim().rsplit("http://").next().and_then(|address| address.parse().ok());
-        let address = address.ok_or_else(|| io::Error::other(format!("the server said {line:?}")))?;
-        // A second line about gRPC is written together with the first.
-        #[cfg(feature = "grpc")]
-        let grpc =
-            String::from_utf8_lossy(stdout.buffer()).trim().rsplit(' ').next().and_then(|at| at.parse().ok());
-        Ok(ServerProcess {
-            child,
-            address,
-            #[cfg(feature = "grpc")]
-            grpc,
-        })
-    }
-}
-
-impl Drop for ServerProcess {
-    fn drop(&mut self) {
-        // The data are thrown away, so there is nothing to stop gracefully.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Starts the bare handlers, a program beside this one.
-pub(super) fn start_bare(data: &Path, database_url: Option<&str>) -> io::Result<ServerProcess> {
-    let program = std::env::current_exe()?.with_file_name("forgerun-bare");
-    if !program.is_file() {
-        let missing = format!(
-            "{} is missing, which this is compared with: build it with `cargo build --release -p forgerun-bare`",
-            program.display()
-        );
-        return Err(io::Error::other(missing));
-    }
-    ServerProcess::of(Command::new(program).arg(data).args(database_url))
-}
+pub(crate) const BODY: &str = r#"{"type":"EXECUTE","work_kind":"PAYLOAD_SMALL","correlation_id":"bench-0123456789","payload":{"report":"monthly","format":"pdf","recipients":["a@example.com","b@example.com"],"options":{"locale":"en","pages":12,"colour":true,"notes":"a body of about three hundred bytes, as a submission has in real life"}}}"#;
 
 /// Measures, and prints a table.
-pub(super) async fn run(options: &HttpOptions) -> io::Result<()> {
+pub(crate) async fn run(options: &HttpOptions) -> io::Result<()> {
     let Some(url) = options.database_url.clone() else {
         return measure(options, [None, None, None]).await;
     };
     let mut databases = Vec::new();
     for part in ["bare", "submit", "whole"] {
         let name = format!("forgerun_bench_{part}");
-        databases.push(ScratchDatabase::create(&url, &name).await.map_err(io::Error::other)?);
+        databases.push(ScratchDatabase::create(&url, &name).await?);
     }
     let urls = [0, 1, 2].map(|n: usize| Some(databases[n].url.clone()));
     let measured = measure(options, urls).await;
     for database in databases {
-        database.remove().await.map_err(io::Error::other)?;
+        database.remove().await?;
     }
     measured
 }
@@ -115,7 +56,7 @@ async fn measure(
     options: &HttpOptions,
     [bare_url, submit_url, whole_url]: [Option<String>; 3],
 ) -> io::Result<()> {
-    let bare = start_bare(&options.data.join("floor"), bare_url.as_deref())?;
+    let bare = ServerProcess::start_bare(&options.data.join("bare"), bare_url.as_deref())?;
     println!("| what | connections | bare /s | ForgeRun /s | ratio | p50 | p99 |");
     println!("|---|---|---|---|---|---|---|");
     let part = HttpOptions { database_url: submit_url, ..options.clone() };
@@ -191,7 +132,7 @@ async fn results_and_whole_jobs(options: &HttpOptions, bare: &ServerProcess) -> 
 }
 
 /// Rounds of all, in turn; the median of each.
-pub(super) async fn alternate<const N: usize>(
+pub(crate) async fn alternate<const N: usize>(
     options: &HttpOptions,
     loads: [&LoadPlan; N],
 ) -> io::Result<[LoadResult; N]> {
@@ -204,12 +145,12 @@ pub(super) async fn alternate<const N: usize>(
     Ok(rounds.map(median))
 }
 
-pub(super) fn median(mut rounds: Vec<LoadResult>) -> LoadResult {
+pub(crate) fn median(mut rounds: Vec<LoadResult>) -> LoadResult {
     rounds.sort_by(|a, b| a.per_second().total_cmp(&b.per_second()));
     rounds.swap_remove(rounds.len() / 2)
 }
 
-pub(super) fn row(what: &str, n_connections: usize, bare: &LoadResult, real: &LoadResult) {
+pub(crate) fn row(what: &str, n_connections: usize, bare: &LoadResult, real: &LoadResult) {
     println!(
         "| {what} | {n_connections} | {:.0} | {:.0} | {:.2} | {:.2} ms | {:.2} ms |{}",
         bare.per_second(),
@@ -221,7 +162,7 @@ pub(super) fn row(what: &str, n_connections: usize, bare: &LoadResult, real: &Lo
     );
 }
 
-pub(super) fn refusals(round: &LoadResult) -> String {
+pub(crate) fn refusals(round: &LoadResult) -> String {
     match (round.n_bad, round.bad_status) {
         (0, _) => String::new(),
         (n, Some(status)) => format!(" {n} refused, the first with {status}!"),
@@ -267,12 +208,12 @@ async fn whole_jobs(
     Ok(WholeJobs { n: round.n_good, submitted, took: began.elapsed() })
 }
 
-pub(super) fn start_server(options: &HttpOptions, workers: &str) -> io::Result<ServerProcess> {
+pub(crate) fn start_server(options: &HttpOptions, workers: &str) -> io::Result<ServerProcess> {
     start_server_with(options, workers, &[])
 }
 
 /// The same with more settings.
-pub(super) fn start_server_with(
+pub(crate) fn start_server_with(
     options: &HttpOptions,
     workers: &str,
     more: &[(&str, &str)],
@@ -294,7 +235,7 @@ pub(super) fn start_server_with(
     ServerProcess::start(&arguments, &[&environment, more].concat())
 }
 
-pub(super) async fn first_key(address: SocketAddr) -> io::Result<String> {
+pub(crate) async fn first_key(address: SocketAddr) -> io::Result<String> {
     let (_, client) = ask(address, &plain("POST", "/v1/clients", "")).await?;
     let client = member(&client, "client_id")?;
     let (_, key) = ask(address, &plain("POST", &format!("/v1/clients/{client}/keys"), "")).await?;
@@ -307,18 +248,18 @@ async fn one_job(address: SocketAddr, path: &str, key: &str) -> io::Result<Strin
     member(&job, "job_id")
 }
 
-pub(super) async fn metric(address: SocketAddr, name: &str) -> io::Result<u64> {
+pub(crate) async fn metric(address: SocketAddr, name: &str) -> io::Result<u64> {
     let (_, text) = ask(address, &plain("GET", "/metrics", "")).await?;
     let lines = text.lines().filter(|line| line.starts_with(name));
     Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum())
 }
 
-pub(super) fn member(body: &str, name: &str) -> io::Result<String> {
+pub(crate) fn member(body: &str, name: &str) -> io::Result<String> {
     let value: Value = serde_json::from_str(body).map_err(io::Error::other)?;
     value[name].as_str().map(Into::into).ok_or_else(|| io::Error::other(format!("no {name} in {body}")))
 }
 
-pub(super) fn plain(method: &str, path: &str, body: &str) -> String {
+pub(crate) fn plain(method: &str, path: &str, body: &str) -> String {
     let length = body.len();
     format!(
         "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
@@ -326,7 +267,7 @@ pub(super) fn plain(method: &str, path: &str, body: &str) -> String {
 }
 
 /// The same content, as `/api/v1` takes it.
-pub(super) fn begin(key: &str) -> Request {
+pub(crate) fn begin(key: &str) -> Request {
     let body = BODY
         .replace(
             r#""type":"EXECUTE","work_kind":"PAYLOAD_SMALL","correlation_id":"bench-0123456789""#,
@@ -336,11 +277,11 @@ pub(super) fn begin(key: &str) -> Request {
     post_body("/api/v1/jobs", key, &body)
 }
 
-pub(super) fn post(path: &str, key: &str) -> Request {
+pub(crate) fn post(path: &str, key: &str) -> Request {
     post_body(path, key, BODY)
 }
 
-pub(super) fn post_body(path: &str, key: &str, body: &str) -> Request {
+pub(crate) fn post_body(path: &str, key: &str, body: &str) -> Request {
     let request = format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
          Accept: application/json\r\nContent-Length: {}\r\n\r\n{body}",
@@ -349,14 +290,14 @@ pub(super) fn post_body(path: &str, key: &str, body: &str) -> Request {
     Arc::new(move |_, _| request.clone().into_bytes())
 }
 
-pub(super) fn get(path: &str, key: &str) -> Request {
+pub(crate) fn get(path: &str, key: &str) -> Request {
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nAccept: application/json\r\n\r\n"
     );
     Arc::new(move |_, _| request.clone().into_bytes())
 }
 
-pub(super) fn load(
+pub(crate) fn load(
     options: &HttpOptions,
     address: SocketAddr,
     n_connections: usize,

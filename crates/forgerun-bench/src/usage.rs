@@ -2,14 +2,14 @@
 
 use std::fs;
 
-use super::http::ServerProcess;
+use crate::processes::ServerProcess;
 
 /// What `/proc` counts processor time in: a hundredth of a second, whatever the kernel ticks in.
 const TICK_US: u64 = 10_000;
 
 /// What a process has spent since it began.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Usage {
+pub(crate) struct Usage {
     cpu_us: u64,
     /// Bytes of files that it caused to be written to the disk.
     written: u64,
@@ -17,7 +17,7 @@ pub(super) struct Usage {
 
 impl Usage {
     /// `None` where it cannot be read.
-    pub(super) fn of(server: &ServerProcess) -> Option<Usage> {
+    pub(crate) fn of(server: &ServerProcess) -> Option<Usage> {
         let process = format!("/proc/{}", server.child.id());
         let stat = fs::read_to_string(format!("{process}/stat")).ok()?;
         let io = fs::read_to_string(format!("{process}/io")).ok()?;
@@ -34,7 +34,7 @@ impl Usage {
     }
 
     /// What was spent since `before` on each of so many jobs, as the end of a sentence.
-    pub(super) fn per_job(before: Option<Usage>, now: Option<Usage>, n_jobs: u64) -> String {
+    pub(crate) fn per_job(before: Option<Usage>, now: Option<Usage>, n_jobs: u64) -> String {
         let (Some(before), Some(now)) = (before, now) else { return String::new() };
         let n_jobs = n_jobs.max(1) as f64;
         let cpu_us = now.cpu_us.saturating_sub(before.cpu_us) as f64 / n_jobs;

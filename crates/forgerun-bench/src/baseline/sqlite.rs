@@ -1,7 +1,8 @@
-//! The least that keeping a job costs: one thread that inserts a job and two events, with as few indexes as a job server can have,
-//! and syncs. It decides nothing and reads nothing back. A whole job is ended besides, in a transaction after that: its state changes, and an event,
-//! its outcome and its result are inserted. Benchmarks hold the real store against it.
+//! In SQLite: one thread that inserts a job and two events, with as few indexes as a job server can
+//! have, and syncs. A whole job is ended in a later transaction: its state changes, and an event, its
+//! outcome and its result are inserted.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,14 +13,7 @@ use forgerun_core::id::JobId;
 use rusqlite::{Connection, params};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{Error, Fault};
-
-/// Jobs in one transaction, and in front of it.
-const BATCH_MAX: usize = 1024;
-
-/// Bytes that a job leaves when it ends: as many as an outcome and a small result of ours have.
-const OUTCOME: [u8; 480] = [b'o'; 480];
-const RESULT: [u8; 1024] = [b'r'; 1024];
+use super::{BATCH_MAX, OUTCOME, RESULT, stopped};
 
 const SCHEMA: &str = "
     PRAGMA journal_mode = WAL;
@@ -38,62 +32,53 @@ const END_JOB: &str = "UPDATE jobs SET state = 4 WHERE id = ?1";
 const INSERT_END: &str = "INSERT INTO ends (job, outcome, result) VALUES (?1, ?2, ?3)";
 
 /// A file that jobs are only written to.
-pub struct SqliteFloor {
-    queue: mpsc::Sender<SqliteFloorWrite>,
+pub(crate) struct SqliteBaseline {
+    queue: mpsc::Sender<Write>,
     n_ended: Arc<AtomicU64>,
 }
 
-enum SqliteFloorWrite {
-    Insert { id: JobId, body: Bytes, told: oneshot::Sender<()> },
+enum Write {
+    Insert { id: JobId, body: Bytes, written: oneshot::Sender<()> },
     End(JobId),
 }
 
-impl SqliteFloor {
-    /// Makes the file, which must not exist.
-    pub fn make(path: &Path) -> Result<SqliteFloor, Error> {
-        let db = Connection::open(path)?;
-        db.execute_batch(SCHEMA)?;
+impl SqliteBaseline {
+    /// Creates the file, which must not exist.
+    pub(super) fn create(path: &Path) -> io::Result<SqliteBaseline> {
+        let db = Connection::open(path).map_err(io::Error::other)?;
+        db.execute_batch(SCHEMA).map_err(io::Error::other)?;
         let (queue, writes) = mpsc::channel(BATCH_MAX);
         let n_ended = Arc::<AtomicU64>::default();
         let count = n_ended.clone();
         let run = move || {
             if let Err(error) = write(&db, writes, &count) {
-                tracing::error!(%error, "the floor stopped writing");
+                eprintln!("the baseline stopped writing: {error}");
             }
         };
-        let thread = thread::Builder::new().name("forge-floor".into()).spawn(run);
-        thread.map_err(|error| Error::new(Fault::Unavailable, error))?;
-        Ok(SqliteFloor { queue, n_ended })
+        thread::Builder::new().name("baseline".into()).spawn(run)?;
+        Ok(SqliteBaseline { queue, n_ended })
     }
 
     /// Returns when the job is on the disk.
-    pub async fn write_job(&self, id: JobId, body: Bytes) -> Result<(), Error> {
-        let (told, hears) = oneshot::channel();
-        self.queue.send(SqliteFloorWrite::Insert { id, body, told }).await.map_err(|_| gone())?;
-        hears.await.map_err(|_| gone())
+    pub(super) async fn write_job(&self, id: JobId, body: Bytes) -> io::Result<()> {
+        let (written, committed) = oneshot::channel();
+        self.queue.send(Write::Insert { id, body, written }).await.map_err(|_| stopped())?;
+        committed.await.map_err(|_| stopped())
     }
 
     /// Returns before the job is ended.
-    pub async fn end(&self, id: JobId) -> Result<(), Error> {
-        self.queue.send(SqliteFloorWrite::End(id)).await.map_err(|_| gone())
+    pub(super) async fn end(&self, id: JobId) -> io::Result<()> {
+        self.queue.send(Write::End(id)).await.map_err(|_| stopped())
     }
 
-    /// How many jobs have ended, on the disk.
-    pub fn n_ended(&self) -> u64 {
+    /// Jobs ended on the disk.
+    pub(super) fn n_ended(&self) -> u64 {
         self.n_ended.load(Ordering::Relaxed)
     }
 }
 
-fn gone() -> Error {
-    Error::new(Fault::Unavailable, "the floor stopped writing")
-}
-
-/// Whatever comes in while a transaction is written is the next one.
-fn write(
-    db: &Connection,
-    mut writes: mpsc::Receiver<SqliteFloorWrite>,
-    n_ended: &AtomicU64,
-) -> Result<(), Error> {
+/// The writes that arrive during a transaction are the next one.
+fn write(db: &Connection, mut writes: mpsc::Receiver<Write>, n_ended: &AtomicU64) -> rusqlite::Result<()> {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while let Some(first) = writes.blocking_recv() {
         batch.push(first);
@@ -105,13 +90,13 @@ fn write(
         db.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         for write in &batch {
             match write {
-                SqliteFloorWrite::Insert { id, body, .. } => {
+                Write::Insert { id, body, .. } => {
                     db.prepare_cached(INSERT_JOB)?.execute(params![id.to_bytes(), &body[..]])?;
                     for name in ["job_created", "job_queued"] {
                         db.prepare_cached(INSERT_EVENT)?.execute(params![id.to_bytes(), name])?;
                     }
                 }
-                SqliteFloorWrite::End(id) => {
+                Write::End(id) => {
                     db.prepare_cached(END_JOB)?.execute(params![id.to_bytes()])?;
                     db.prepare_cached(INSERT_END)?.execute(params![id.to_bytes(), OUTCOME, RESULT])?;
                     db.prepare_cached(INSERT_EVENT)?.execute(params![id.to_bytes(), "job_succeeded"])?;
@@ -121,11 +106,11 @@ fn write(
         db.prepare_cached("COMMIT")?.execute([])?;
         for write in batch.drain(..) {
             match write {
-                SqliteFloorWrite::Insert { told, .. } => {
-                    // Whoever has gone meanwhile is not told.
-                    let _ = told.send(());
+                Write::Insert { written, .. } => {
+                    // The request may have been cancelled.
+                    let _ = written.send(());
                 }
-                SqliteFloorWrite::End(_) => {
+                Write::End(_) => {
                     n_ended.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -139,22 +124,22 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_kept_is_in_the_file() {
+    async fn stored_jobs_are_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("floor.db");
-        let floor = SqliteFloor::make(&path).unwrap();
+        let path = folder.path().join("baseline.db");
+        let baseline = SqliteBaseline::create(&path).unwrap();
         for n in 0..3 {
-            floor.write_job(JobId::v7(1, n), Bytes::from_static(b"{}")).await.unwrap();
+            baseline.write_job(JobId::v7(1, n), Bytes::from_static(b"{}")).await.unwrap();
         }
         let count = |table: &str| {
             let sql = format!("SELECT count(*) FROM {table}");
             Connection::open(&path).unwrap().query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap()
         };
         assert_eq!((count("jobs"), count("events"), count("ends")), (3, 6, 0));
-        floor.end(JobId::v7(1, 1)).await.unwrap();
-        // What is kept after it is written after it.
-        floor.write_job(JobId::v7(1, 3), Bytes::from_static(b"{}")).await.unwrap();
+        baseline.end(JobId::v7(1, 1)).await.unwrap();
+        // The queue is in order: this job is written after that end.
+        baseline.write_job(JobId::v7(1, 3), Bytes::from_static(b"{}")).await.unwrap();
         assert_eq!((count("jobs WHERE state = 4"), count("events"), count("ends")), (1, 9, 1));
-        assert_eq!(floor.n_ended(), 1);
+        assert_eq!(baseline.n_ended(), 1);
     }
 }

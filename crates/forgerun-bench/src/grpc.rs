@@ -15,14 +15,13 @@ use prost_types::value::Kind;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use super::http::{
-    HttpOptions, ServerProcess, first_key, load, median, post, row, start_bare, start_server_with,
-};
-use super::http2::{Arrived, Http2, PreparedCall};
-use super::load::{LoadResult, drive, gathered};
-use super::ojs::{JOB, enqueue as over_http, fetched, fill, say, work_off};
-use super::sse::resident_bytes;
-use super::usage::Usage;
+use crate::http::{HttpOptions, first_key, load, median, post, row, start_server_with};
+use crate::http2::{Arrived, Http2, PreparedCall};
+use crate::load::{LoadResult, drive, gathered};
+use crate::ojs::{JOB, enqueue as over_http, fetched, fill, say, work_off};
+use crate::processes::ServerProcess;
+use crate::sse::resident_bytes;
+use crate::usage::Usage;
 
 /// Calls that are under way at once, as many as connections over HTTP.
 const N_CALLERS: usize = 64;
@@ -35,7 +34,7 @@ const N_IDLE: usize = 1000;
 const N_IDLE_CONNECTIONS: usize = 8;
 
 /// Measures, and prints a table.
-pub(super) async fn run(options: &HttpOptions) -> io::Result<()> {
+pub(crate) async fn run(options: &HttpOptions) -> io::Result<()> {
     let settings =
         [("FORGERUN_GRPC__ADDR", "127.0.0.1:0"), ("FORGERUN_LIMITS__MAX_STREAMS_PER_CLIENT", "100000")];
     let server = start_server_with(options, "0", &settings)?;
@@ -70,7 +69,7 @@ pub(super) async fn run(options: &HttpOptions) -> io::Result<()> {
 
 /// The same calls to handlers that keep nothing: what the two protocols cost by themselves.
 async fn bare(options: &HttpOptions, call: &PreparedCall) -> io::Result<()> {
-    let bare = start_bare(&options.data.join("floor"), None)?;
+    let bare = ServerProcess::start_bare(&options.data.join("bare"), None)?;
     let grpc = bare.grpc.ok_or_else(|| io::Error::other("the bare handlers do not serve gRPC"))?;
     let http = load(options, bare.address, N_CALLERS, 202, post("/bare", ""));
     let (mut of_http, mut of_grpc) = (Vec::new(), Vec::new());

@@ -1,39 +1,41 @@
 //! Databases made for one benchmark, beside the one that its URL names, and dropped after it.
 
-use tokio_postgres::Client;
+use std::io;
 
-use super::connect::{self, Address};
-use super::fault;
-use crate::Error;
+use tokio_postgres::{Client, NoTls};
 
 /// An empty database of its own.
-pub struct ScratchDatabase {
+pub(crate) struct ScratchDatabase {
     /// Where it is.
-    pub url: String,
+    pub(crate) url: String,
     name: String,
     beside: String,
 }
 
 impl ScratchDatabase {
-    /// Makes an empty database on the server that `beside` names; one of this name that was left behind goes.
-    pub async fn create(beside: &str, name: &str) -> Result<ScratchDatabase, Error> {
-        let client = open(beside).await?;
+    /// Creates an empty database on the server that `beside` names, in place of one with this name.
+    pub(crate) async fn create(beside: &str, name: &str) -> io::Result<ScratchDatabase> {
+        let client = connect(beside).await?;
         for sql in [format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)"), format!("CREATE DATABASE {name}")]
         {
-            client.batch_execute(&sql).await.map_err(fault::report)?;
+            client.batch_execute(&sql).await.map_err(io::Error::other)?;
         }
         Ok(ScratchDatabase { url: renamed(beside, name), name: name.into(), beside: beside.into() })
     }
 
-    /// Drops it, whoever is connected to it.
-    pub async fn remove(self) -> Result<(), Error> {
+    /// Drops it, and closes its connections.
+    pub(crate) async fn remove(self) -> io::Result<()> {
         let sql = format!("DROP DATABASE {} WITH (FORCE)", self.name);
-        open(&self.beside).await?.batch_execute(&sql).await.map_err(fault::report)
+        connect(&self.beside).await?.batch_execute(&sql).await.map_err(io::Error::other)
     }
 }
 
-async fn open(url: &str) -> Result<Client, Error> {
-    connect::open_bare(&Address::parse(url)?).await.map_err(fault::report)
+/// A connection without TLS. The task that moves its bytes ends with the client.
+pub(crate) async fn connect(url: &str) -> io::Result<Client> {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.map_err(io::Error::other)?;
+    // Requests on the connection get its errors.
+    tokio::spawn(connection);
+    Ok(client)
 }
 
 /// The same server, another database.

@@ -14,18 +14,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use forgerun_store::postgres::ScratchDatabase;
 use memchr::memmem;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::http::{
-    BODY, HttpOptions, ServerProcess, first_key, get, metric, post_body, refusals, start_server,
-};
-use super::load::{LoadConnection, LoadResult};
-use super::ojs::{JOB, request};
-use super::sse::{StreamDelays, open};
-use super::webhooks::receive;
+use crate::http::{BODY, HttpOptions, first_key, get, metric, post_body, refusals, start_server};
+use crate::load::{LoadConnection, LoadResult};
+use crate::ojs::{JOB, request};
+use crate::processes::ServerProcess;
+use crate::scratch::ScratchDatabase;
+use crate::sse::{StreamDelays, open};
+use crate::webhooks::receive;
 
 /// Clients, each with a stream that hears of all its jobs.
 const CLIENTS: usize = 32;
@@ -73,14 +72,14 @@ const MIX: [Step; 16] = {
 type Round = [LoadResult; KINDS.len()];
 
 /// Measures, and prints a table.
-pub(super) async fn run(options: &HttpOptions) -> io::Result<()> {
+pub(crate) async fn run(options: &HttpOptions) -> io::Result<()> {
     let Some(url) = &options.database_url else {
         return measure(options).await;
     };
-    let database = ScratchDatabase::create(url, "forgerun_bench_mixed").await.map_err(io::Error::other)?;
+    let database = ScratchDatabase::create(url, "forgerun_bench_mixed").await?;
     let part = HttpOptions { database_url: Some(database.url.clone()), ..options.clone() };
     let measured = measure(&part).await;
-    database.remove().await.map_err(io::Error::other)?;
+    database.remove().await?;
     measured
 }
 

@@ -12,38 +12,38 @@ use tokio::task::JoinSet;
 
 /// What came of a round.
 #[derive(Clone, Debug, Default)]
-pub(super) struct LoadResult {
+pub(crate) struct LoadResult {
     /// Answers with the status that was expected.
-    pub(super) n_good: u64,
+    pub(crate) n_good: u64,
     /// All other answers.
-    pub(super) n_bad: u64,
+    pub(crate) n_bad: u64,
     /// The status of the first of these.
-    pub(super) bad_status: Option<u16>,
+    pub(crate) bad_status: Option<u16>,
     /// How long the round took.
-    pub(super) took: Duration,
+    pub(crate) took: Duration,
     /// How long each good answer took, sorted.
     latencies: Vec<Duration>,
 }
 
 impl LoadResult {
-    pub(super) fn per_second(&self) -> f64 {
+    pub(crate) fn per_second(&self) -> f64 {
         self.n_good as f64 / self.took.as_secs_f64().max(f64::EPSILON)
     }
 
     /// Counts a good answer.
-    pub(super) fn good(&mut self, latency: Duration) {
+    pub(crate) fn good(&mut self, latency: Duration) {
         self.n_good += 1;
         self.latencies.push(latency);
     }
 
     /// Counts any other answer.
-    pub(super) fn bad(&mut self, status: u16) {
+    pub(crate) fn bad(&mut self, status: u16) {
         self.n_bad += 1;
         self.bad_status.get_or_insert(status);
     }
 
     /// Adds what came of another connection; [`LoadResult::finish`] comes after the last.
-    pub(super) fn merge(&mut self, other: LoadResult) {
+    pub(crate) fn merge(&mut self, other: LoadResult) {
         self.n_good += other.n_good;
         self.n_bad += other.n_bad;
         self.bad_status = self.bad_status.or(other.bad_status);
@@ -51,13 +51,13 @@ impl LoadResult {
     }
 
     /// The round is over.
-    pub(super) fn finish(&mut self, took: Duration) {
+    pub(crate) fn finish(&mut self, took: Duration) {
         self.took = took;
         self.latencies.sort_unstable();
     }
 
     /// The latency below which this share of the answers lies.
-    pub(super) fn quantile(&self, share: f64) -> Duration {
+    pub(crate) fn quantile(&self, share: f64) -> Duration {
         let at = ((self.latencies.len() as f64 * share) as usize).min(self.latencies.len().saturating_sub(1));
         self.latencies.get(at).copied().unwrap_or_default()
     }
@@ -70,22 +70,22 @@ const END: &[u8] = b"\r\n\r\n";
 const LENGTH: &[u8] = b"\r\ncontent-length: ";
 
 /// A request, made anew for each call: the number of the connection and of the request on it go in.
-pub(super) type Request = Arc<dyn Fn(usize, u64) -> Vec<u8> + Send + Sync>;
+pub(crate) type Request = Arc<dyn Fn(usize, u64) -> Vec<u8> + Send + Sync>;
 
 /// What to do in a round.
 #[derive(Clone)]
-pub(super) struct LoadPlan {
-    pub(super) address: SocketAddr,
-    pub(super) n_connections: usize,
-    pub(super) span: Duration,
+pub(crate) struct LoadPlan {
+    pub(crate) address: SocketAddr,
+    pub(crate) n_connections: usize,
+    pub(crate) span: Duration,
     /// At most so many requests in all, over the connections.
-    pub(super) n_requests_max: u64,
-    pub(super) status: u16,
-    pub(super) request: Request,
+    pub(crate) n_requests_max: u64,
+    pub(crate) status: u16,
+    pub(crate) request: Request,
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-pub(super) async fn drive(load: &LoadPlan) -> io::Result<LoadResult> {
+pub(crate) async fn drive(load: &LoadPlan) -> io::Result<LoadResult> {
     assert!(load.address.ip().is_loopback(), "load goes to this machine only");
     let began = Instant::now();
     let deadline = began + load.span;
@@ -99,7 +99,7 @@ pub(super) async fn drive(load: &LoadPlan) -> io::Result<LoadResult> {
 
 /// What came of all connections of a round.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-pub(super) async fn gathered(
+pub(crate) async fn gathered(
     mut connections: JoinSet<io::Result<LoadResult>>,
     began: Instant,
 ) -> io::Result<LoadResult> {
@@ -132,21 +132,21 @@ async fn connection(load: &LoadPlan, number: usize, deadline: Instant) -> io::Re
 }
 
 /// A connection with one request under way at a time.
-pub(super) struct LoadConnection {
+pub(crate) struct LoadConnection {
     stream: BufReader<TcpStream>,
     /// The body of the last answer.
-    pub(super) body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl LoadConnection {
-    pub(super) async fn open(address: SocketAddr) -> io::Result<LoadConnection> {
+    pub(crate) async fn open(address: SocketAddr) -> io::Result<LoadConnection> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         Ok(LoadConnection { stream: BufReader::new(stream), body: Vec::new() })
     }
 
     /// Sends a request and reads its answer; the status.
-    pub(super) async fn exchange(&mut self, request: &[u8]) -> io::Result<u16> {
+    pub(crate) async fn exchange(&mut self, request: &[u8]) -> io::Result<u16> {
         self.stream.write_all(request).await?;
         answer(&mut self.stream, &mut self.body).await
     }
@@ -199,7 +199,7 @@ async fn answer(stream: &mut BufReader<TcpStream>, body: &mut Vec<u8>) -> io::Re
 }
 
 /// One request and the body of its answer, for setting a round up.
-pub(super) async fn ask(address: SocketAddr, request: &str) -> io::Result<(u16, String)> {
+pub(crate) async fn ask(address: SocketAddr, request: &str) -> io::Result<(u16, String)> {
     let mut stream = TcpStream::connect(address).await?;
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();

@@ -17,20 +17,21 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::http::{ServerProcess, first_key, post};
-use super::load::{LoadResult, ask};
+use crate::http::{first_key, post};
+use crate::load::{LoadResult, ask};
+use crate::processes::ServerProcess;
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct SseOptions {
+pub(crate) struct SseOptions {
     /// Streams that are open at once.
-    pub n_streams: usize,
+    pub(crate) n_streams: usize,
     /// Deliveries per second, over all streams.
-    pub events_per_second: u64,
+    pub(crate) events_per_second: u64,
     /// How long events come.
-    pub span: Duration,
+    pub(crate) span: Duration,
     /// Where the data go; an empty folder, removed by the caller.
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
 }
 
 /// Clients that the streams are spread over: as many as one address may register in a minute, or nearly.
@@ -49,13 +50,13 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const OTHER_FILES: usize = 200;
 
 #[derive(Default)]
-pub(super) struct StreamDelays {
+pub(crate) struct StreamDelays {
     n_open: AtomicU64,
     delays_us: Mutex<Vec<u64>>,
 }
 
 /// Starts this program again with as many open files as the streams need, each one on either side, or as the system allows.
-pub fn run_sse_raised(n_streams: usize, arguments: &[String]) -> io::Result<()> {
+pub(crate) fn run_raised(n_streams: usize, arguments: &[String]) -> io::Result<()> {
     let script = "ulimit -n \"$0\" 2>/dev/null || ulimit -n \"$(ulimit -Hn)\"; exec \"$@\"";
     let n_files = (n_streams + OTHER_FILES).to_string();
     let program = std::env::current_exe()?;
@@ -64,7 +65,7 @@ pub fn run_sse_raised(n_streams: usize, arguments: &[String]) -> io::Result<()> 
 }
 
 /// Measures, and prints a table.
-pub(super) async fn run(options: &SseOptions) -> io::Result<()> {
+pub(crate) async fn run(options: &SseOptions) -> io::Result<()> {
     check_files(options.n_streams)?;
     let server = start(options)?;
     let n_clients = options.n_streams.clamp(1, CLIENTS_MAX);
@@ -121,7 +122,7 @@ fn start(options: &SseOptions) -> io::Result<ServerProcess> {
 }
 
 /// Opens so many streams, spread over the clients, and waits until each has said something.
-pub(super) async fn open(
+pub(crate) async fn open(
     address: SocketAddr,
     keys: &[String],
     n_streams: usize,
@@ -150,14 +151,14 @@ pub(super) async fn open(
 
 impl StreamDelays {
     /// What was heard in so long, as the answers of a round.
-    pub(super) fn told(&self, took: Duration) -> LoadResult {
+    pub(crate) fn told(&self, took: Duration) -> LoadResult {
         let mut told = LoadResult::default();
         self.delays().iter().for_each(|us| told.good(Duration::from_micros(*us)));
         told.finish(took);
         told
     }
 
-    pub(super) fn delays(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {
+    pub(crate) fn delays(&self) -> std::sync::MutexGuard<'_, Vec<u64>> {
         self.delays_us.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -235,7 +236,7 @@ fn check_files(n_streams: usize) -> io::Result<()> {
 }
 
 /// Memory of the server that is in use, as Linux counts it.
-pub(super) fn resident_bytes(server: &ServerProcess) -> io::Result<u64> {
+pub(crate) fn resident_bytes(server: &ServerProcess) -> io::Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id()))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());

@@ -13,29 +13,30 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::http::{ServerProcess, first_key, median, member, plain};
-use super::load::{LoadPlan, LoadResult, Request, ask, drive};
+use crate::http::{first_key, median, member, plain};
+use crate::load::{LoadPlan, LoadResult, Request, ask, drive};
+use crate::processes::ServerProcess;
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct WebhookOptions {
+pub(crate) struct WebhookOptions {
     /// How long one round takes.
-    pub span: Duration,
+    pub(crate) span: Duration,
     /// Rounds of each kind; the median counts.
-    pub n_rounds: usize,
+    pub(crate) n_rounds: usize,
     /// Where the data go; an empty folder, removed by the caller.
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
     /// Deliveries to the fast receiver.
-    pub n_deliveries: u64,
+    pub(crate) n_deliveries: u64,
     /// Receivers that hang.
-    pub n_hanging: usize,
+    pub(crate) n_hanging: usize,
 }
 
 /// What is told of a job that nobody runs: that it was created, and that it waits.
 const EVENTS_PER_JOB: u64 = 2;
 
 /// Measures, and prints.
-pub(super) async fn run(options: &WebhookOptions) -> io::Result<()> {
+pub(crate) async fn run(options: &WebhookOptions) -> io::Result<()> {
     fast_receiver(options).await?;
     hanging_receivers(options).await
 }
@@ -142,7 +143,7 @@ fn load(options: &WebhookOptions, address: SocketAddr, key: &str, body: &str) ->
 }
 
 /// A receiver that takes everything, as fast as it can.
-pub(super) async fn receive(n_arrived: Arc<AtomicU64>) -> io::Result<SocketAddr> {
+pub(crate) async fn receive(n_arrived: Arc<AtomicU64>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     tokio::spawn(async move {

@@ -16,24 +16,24 @@ use forgerun_core::job::{Head, Name};
 use forgerun_core::queue::Owner;
 use forgerun_core::random::SplitMix64;
 use forgerun_engine::SystemClock;
+use forgerun_server::app::{App, Bounds};
+use forgerun_server::config::{Config, Flag, Sources};
 use forgerun_store::sqlite::Sqlite;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
-use super::http::ServerProcess;
-use crate::app::{App, Bounds};
-use crate::config::{Config, Flag, Sources};
+use crate::processes::ServerProcess;
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct ResultOptions {
+pub(crate) struct ResultOptions {
     /// The size of the result, in MiB.
-    pub size_mib: u64,
+    pub(crate) size_mib: u64,
     /// Downloads; the median counts.
-    pub n_rounds: usize,
+    pub(crate) n_rounds: usize,
     /// Where the data go; an empty folder, removed by the caller.
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
 }
 
 const MIB: usize = 1024 * 1024;
@@ -43,7 +43,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Measures, and prints what was found.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-pub(super) async fn run(options: &ResultOptions) -> io::Result<()> {
+pub(crate) async fn run(options: &ResultOptions) -> io::Result<()> {
     let size = options.size_mib * MIB as u64;
     let began = Instant::now();
     let kept = keep(options).await?;

@@ -10,24 +10,25 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::http::{ServerProcess, median, plain};
-use super::load::{LoadPlan, Request, ask, drive};
+use crate::http::{median, plain};
+use crate::load::{LoadPlan, Request, ask, drive};
+use crate::processes::ServerProcess;
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct SinkBenchOptions {
+pub(crate) struct SinkBenchOptions {
     /// Brokers: the section of the configuration, its key, and where the broker is.
-    pub brokers: Vec<(&'static str, &'static str, String)>,
+    pub(crate) brokers: Vec<(&'static str, &'static str, String)>,
     /// Events that are sent while they happen.
-    pub n_events: u64,
+    pub(crate) n_events: u64,
     /// Events that wait when the broker comes back.
-    pub n_behind: u64,
+    pub(crate) n_behind: u64,
     /// How long one round of submissions takes.
-    pub span: Duration,
+    pub(crate) span: Duration,
     /// Rounds of submissions; the median counts.
-    pub n_rounds: usize,
+    pub(crate) n_rounds: usize,
     /// Where the data go; an empty folder, removed by the caller.
-    pub data: PathBuf,
+    pub(crate) data: PathBuf,
 }
 
 /// What is told of a job that nobody runs: that it was created, and that it waits.
@@ -37,7 +38,7 @@ const EVENTS_PER_JOB: u64 = 2;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Measures, and prints.
-pub(super) async fn run(options: &SinkBenchOptions) -> io::Result<()> {
+pub(crate) async fn run(options: &SinkBenchOptions) -> io::Result<()> {
     for (section, key, url) in &options.brokers {
         let broker = |url: &str| (format!("FORGERUN_{section}__{key}"), url.to_owned());
         let dead = broker(&dead(section));

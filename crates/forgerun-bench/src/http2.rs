@@ -27,7 +27,7 @@ const HEAD: usize = 9;
 const PREFIX: usize = 5;
 
 /// One connection.
-pub(super) struct Http2 {
+pub(crate) struct Http2 {
     stream: BufReader<TcpStream>,
     next_id: u32,
     /// What has come of messages that are not whole yet, by call.
@@ -37,7 +37,7 @@ pub(super) struct Http2 {
 }
 
 /// Something that the server sent.
-pub(super) enum Arrived {
+pub(crate) enum Arrived {
     /// A message of this call.
     Message(u32, Vec<u8>),
     /// The call is over.
@@ -46,10 +46,10 @@ pub(super) enum Arrived {
 
 /// A call put together beforehand, but for the number of its stream.
 #[derive(Clone)]
-pub(super) struct PreparedCall(Vec<u8>);
+pub(crate) struct PreparedCall(Vec<u8>);
 
 impl PreparedCall {
-    pub(super) fn new(path: &str, metadata: &[(&str, &str)], message: &[u8]) -> PreparedCall {
+    pub(crate) fn new(path: &str, metadata: &[(&str, &str)], message: &[u8]) -> PreparedCall {
         // POST and http stand in the static table of HPACK; the rest is written out.
         let mut fields = vec![0x83, 0x86];
         text(&mut fields, &[0x04], path);
@@ -97,7 +97,7 @@ fn frame(kind: u8, flags: u8, id: u32, payload: &[u8]) -> Vec<u8> {
 }
 
 impl Http2 {
-    pub(super) async fn open(address: SocketAddr) -> io::Result<Http2> {
+    pub(crate) async fn open(address: SocketAddr) -> io::Result<Http2> {
         assert!(address.ip().is_loopback(), "load goes to this machine only");
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -112,7 +112,7 @@ impl Http2 {
     }
 
     /// Sends a call: the number of its stream.
-    pub(super) async fn send(&mut self, call: &PreparedCall) -> io::Result<u32> {
+    pub(crate) async fn send(&mut self, call: &PreparedCall) -> io::Result<u32> {
         let id = self.next_id;
         self.next_id += 2;
         self.stream.get_mut().write_all(&call.numbered(id)).await?;
@@ -120,7 +120,7 @@ impl Http2 {
     }
 
     /// What comes next of any call.
-    pub(super) async fn arrived(&mut self) -> io::Result<Arrived> {
+    pub(crate) async fn arrived(&mut self) -> io::Result<Arrived> {
         loop {
             if let Some(arrived) = self.waiting.pop_front() {
                 return Ok(arrived);
@@ -170,7 +170,7 @@ impl Http2 {
     }
 
     /// One call and its answer, if it has one. Messages of other calls are put aside.
-    pub(super) async fn call(
+    pub(crate) async fn call(
         &mut self,
         call: &PreparedCall,
         aside: &mut VecDeque<Vec<u8>>,

@@ -11,11 +11,10 @@ use forgerun_engine::{Clock, SystemClock};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::http::{
-    HttpOptions, ServerProcess, alternate, begin, first_key, load, post_body, row, start_server,
-};
-use super::load::{LoadConnection, Request, drive};
-use super::usage::Usage;
+use crate::http::{HttpOptions, alternate, begin, first_key, load, post_body, row, start_server};
+use crate::load::{LoadConnection, Request, drive};
+use crate::processes::ServerProcess;
+use crate::usage::Usage;
 
 /// Jobs of one submission while a round is prepared.
 const BATCH: u64 = 500;
@@ -29,10 +28,10 @@ const WAIT_MS: u64 = 20;
 /// How often the latency of a waiting worker is measured.
 const N_WAITS: usize = 200;
 
-pub(super) const JOB: &str = r#"{"type":"bench.job","args":[{"report":"monthly","format":"pdf","recipients":["a@example.com","b@example.com"],"options":{"locale":"en","pages":12,"colour":true,"notes":"a body of about three hundred bytes, as a submission has in real life"}}],"options":{"queue":"bench"}}"#;
+pub(crate) const JOB: &str = r#"{"type":"bench.job","args":[{"report":"monthly","format":"pdf","recipients":["a@example.com","b@example.com"],"options":{"locale":"en","pages":12,"colour":true,"notes":"a body of about three hundred bytes, as a submission has in real life"}}],"options":{"queue":"bench"}}"#;
 
 /// Measures, and prints a table.
-pub(super) async fn run(options: &HttpOptions) -> io::Result<()> {
+pub(crate) async fn run(options: &HttpOptions) -> io::Result<()> {
     let server = start_server(options, "0")?;
     let key = first_key(server.address).await?;
     println!("| what | connections | /api/v1 /s | /ojs/v1 /s | ratio | p50 | p99 |");
@@ -61,11 +60,11 @@ pub(super) async fn run(options: &HttpOptions) -> io::Result<()> {
 }
 
 /// With the whole job in the answer, as `/v1` and `/api/v1` have it.
-pub(super) fn enqueue(key: &str) -> Request {
+pub(crate) fn enqueue(key: &str) -> Request {
     post_body("/ojs/v1/jobs", key, JOB)
 }
 
-pub(super) fn request(path: &str, key: &str, body: &str) -> Vec<u8> {
+pub(crate) fn request(path: &str, key: &str, body: &str) -> Vec<u8> {
     format!(
         "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n\
          Prefer: return=minimal\r\nContent-Length: {}\r\n\r\n{body}",
@@ -97,7 +96,7 @@ impl WorkerConnection {
     }
 }
 
-pub(super) async fn fill(address: SocketAddr, key: &str, queue: &str, n_jobs: u64) -> io::Result<()> {
+pub(crate) async fn fill(address: SocketAddr, key: &str, queue: &str, n_jobs: u64) -> io::Result<()> {
     let mut connection = WorkerConnection::open(address, key).await?;
     let mut job: Value = serde_json::from_str(JOB).map_err(io::Error::other)?;
     job["options"]["queue"] = queue.into();
@@ -110,7 +109,7 @@ pub(super) async fn fill(address: SocketAddr, key: &str, queue: &str, n_jobs: u6
 
 /// Workers that fetch up to `count` jobs and acknowledge each by itself, until there are none.
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-pub(super) async fn work_off(
+pub(crate) async fn work_off(
     address: SocketAddr,
     key: &str,
     queue: &str,
@@ -145,23 +144,23 @@ pub(super) async fn work_off(
 }
 
 /// What [`work_off`] does, in words.
-pub(super) fn fetched(count: u64, n_workers: usize) -> String {
+pub(crate) fn fetched(count: u64, n_workers: usize) -> String {
     format!("a backlog fetched {count} at a time and acknowledged one by one by {n_workers} workers")
 }
 
 /// How many jobs ended, and in what time.
-pub(super) struct EndedJobs {
+pub(crate) struct EndedJobs {
     n_jobs: u64,
     took: Duration,
 }
 
 impl EndedJobs {
-    pub(super) fn per_second(&self) -> f64 {
+    pub(crate) fn per_second(&self) -> f64 {
         self.n_jobs as f64 / self.took.as_secs_f64()
     }
 }
 
-pub(super) fn say(what: &str, ended: &EndedJobs, before: Option<Usage>, server: &ServerProcess) {
+pub(crate) fn say(what: &str, ended: &EndedJobs, before: Option<Usage>, server: &ServerProcess) {
     let usage = Usage::per_job(before, Usage::of(server), ended.n_jobs);
     println!("{} jobs, {what}: {:.0}/s{usage}", ended.n_jobs, ended.per_second());
 }
