@@ -36,8 +36,9 @@ check: ## fail if a file is not formatted
 fmt: ## format every file
 	cargo fmt --all
 
-lint: ## clippy on every target and feature, warnings denied
+lint: ## clippy on every target and feature, and the pages of the crates, warnings denied
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features --quiet
 
 # The counts are printed for a failing run too, which then fails. `--no-fail-fast`
 # keeps them complete: otherwise cargo stops at the first binary with a failure.

@@ -303,7 +303,7 @@ impl Output {
 /// The content of an output: a small one in the row, any other in a blob, so that rows stay small.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Up to about [`limits::INLINE_RESULT_BYTES_MAX`](crate::limits::INLINE_RESULT_BYTES_MAX).
+    /// Up to about [`limits::INLINE_RESULT_BYTES_MAX`].
     Inline(Vec<u8>),
     /// Written before the end is reported.
     Stored(Blob),

@@ -1,6 +1,6 @@
 //! The rules of ForgeRun, and nothing else.
 //!
-//! Whatever happens to a job is a [`Command`]. The pure function [`decide`] turns a batch of
+//! Whatever happens to a job is a [`Command`]. The pure function [`decide()`] turns a batch of
 //! commands and the rows they need ([`Rows`]) into [`Changes`], which a store writes all or
 //! nothing. Time and randomness are arguments. There is no clock, file or socket here: `no_std`
 //! lets the compiler prove it.

@@ -1,5 +1,5 @@
 //! The OpenAPI 3.1 document, folded from the routes that are served: what a route says of itself
-//! ([`Operation`]), and what follows from it. Schemas are derived from the views, statuses and
+//! (`Operation`), and what follows from it. Schemas are derived from the views, statuses and
 //! examples of refusals come from the catalog.
 //!
 //! Whatever several operations have in common is a component: parameters, header fields, refusals

@@ -2,6 +2,7 @@
 //!
 //! - `ledger`: `docs/requirements.md` is complete and names tests that exist.
 //! - `layers`: crates know only whom ARCHITECTURE.md lets them know.
+//! - `dependencies`: each is used, and the versions of our own crates are those of the workspace.
 //! - `sources`: SQL in one crate, short files, a header on each, nothing left undone.
 //! - `names`: one type name means one thing, within reach.
 //! - `deploy`: dashboard and alerts ask for metrics that exist, and the operator's page explains
@@ -16,6 +17,7 @@
 //! Each check is a function from text to complaints. Each module first shows on small bad
 //! samples that its checks can fail, then runs them on the repository.
 
+mod dependencies;
 mod deploy;
 mod docs;
 mod image;

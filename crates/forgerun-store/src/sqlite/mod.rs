@@ -88,7 +88,7 @@ pub struct Sqlite {
 
 impl Sqlite {
     /// Opens the file, makes it and its folder where there is none, and brings its schema up to this version. Refuses a
-    /// file that only newer versions can work with ([`Fault::TooNew`](crate::Fault::TooNew)).
+    /// file that only newer versions can work with ([`Fault::TooNew`]).
     pub fn open(path: &Path) -> Result<Sqlite, Error> {
         Sqlite::open_with(path, Options::default())
     }

@@ -2,7 +2,7 @@
 //!
 //! A route stands next to its handler, as a constant:
 //!
-//! ```ignore
+//! ```text
 //! pub(super) const ROUTES: &[Route] =
 //!     &[Route::post("/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
 //!         .operation("cancelJob", "Cancel a job that has not ended.")
