@@ -5,7 +5,8 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 /// The links: a name for programs, the path, and a description.
-const LINKS: [(&str, &str, &str); 7] = [
+const LINKS: [(&str, &str, &str); 8] = [
+    ("docs", "/docs", "the documentation of this version"),
     ("dashboard", "/dashboard", "what goes on here, for the operator"),
     ("openapi", "/openapi.json", "the HTTP interface, as OpenAPI"),
     ("asyncapi", "/asyncapi.yaml", "events and webhooks, as AsyncAPI"),

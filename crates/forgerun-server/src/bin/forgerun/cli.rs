@@ -11,6 +11,7 @@ use forgerun_cli::traffic::TrafficFlags;
 use forgerun_cli::worker::Worker;
 use forgerun_server::config::Flag;
 
+use crate::docs::DocsFlags;
 use crate::manual::{CompletionsFlags, ManFlags};
 use crate::webhook::Webhook;
 
@@ -79,6 +80,8 @@ pub(crate) enum Command {
     /// Run a benchmark of this server on this machine
     #[command(subcommand)]
     Bench(Bench),
+    /// Open the documentation of the server in a browser, or write it as a static site
+    Docs(DocsFlags),
     /// Print completions for a shell
     Completions(CompletionsFlags),
     /// Print a manual page, or write all of them

@@ -3,6 +3,7 @@
 
 mod cli;
 mod commands;
+mod docs;
 mod manual;
 mod webhook;
 
@@ -39,6 +40,7 @@ fn main() -> Exit {
         Command::Conformance(flags) => conformance::conformance(&flags),
         Command::Traffic(flags) => traffic::traffic(&flags),
         Command::Bench(bench) => commands::bench(&bench),
+        Command::Docs(flags) => docs::docs(&flags),
         Command::Completions(flags) => manual::completions(&flags),
         Command::Man(flags) => manual::man(&flags),
     }
