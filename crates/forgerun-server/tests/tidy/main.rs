@@ -10,6 +10,8 @@
 //! - `scripts`: what a fresh machine runs is patient with other package managers.
 //! - `release`: a release has one version.
 //! - `words`: comments and messages in plain English, comments within 100 columns.
+//! - `language`: pages for users in plain English, and not too many words.
+//! - `tables`: tables of reference pages say what the code says.
 //! - `summary`: every page is in the list of pages, and anchors exist.
 //! - `docs`: the README names its two commands, the guide what the drafts want documented, and
 //!   links lead somewhere.
@@ -20,6 +22,7 @@
 mod deploy;
 mod docs;
 mod image;
+mod language;
 mod layers;
 mod ledger;
 mod names;
@@ -28,6 +31,7 @@ mod repo;
 mod scripts;
 mod sources;
 mod summary;
+mod tables;
 mod words;
 
 /// Fails with one complaint per line, so that a single run shows all that is wrong.
