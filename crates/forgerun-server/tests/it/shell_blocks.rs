@@ -203,18 +203,25 @@ impl PageFolder {
     }
 }
 
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+/// The pages in a folder and in those below it.
+pub(crate) fn markdown(folder: &Path) -> Vec<PathBuf> {
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) =
+        entries(folder).into_iter().partition(|path| path.is_dir());
+    let pages = files.into_iter().filter(|path| path.extension().is_some_and(|end| end == "md"));
+    pages.chain(folders.iter().flat_map(|folder| markdown(folder))).collect()
+}
+
 /// The pages, by their path from the root.
 fn pages() -> Vec<(String, String)> {
     let root = Path::new(ROOT);
-    let in_folder = |folder: &str| {
-        let mut paths: Vec<PathBuf> =
-            fs::read_dir(root.join(folder)).unwrap().map(|file| file.unwrap().path()).collect();
-        paths.sort();
-        paths
-    };
-    let docs = in_folder("docs").into_iter().filter(|path| path.extension().is_some_and(|end| end == "md"));
-    let of_crates = in_folder("crates").into_iter().map(|folder| folder.join("README.md"));
-    let paths = [root.join("README.md")].into_iter().chain(docs).chain(of_crates);
+    let of_crates = entries(&root.join("crates")).into_iter().map(|folder| folder.join("README.md"));
+    let paths = [root.join("README.md")].into_iter().chain(markdown(&root.join("docs"))).chain(of_crates);
     let read = |path: PathBuf| {
         let name = path.strip_prefix(root).unwrap().display().to_string();
         Some((name, fs::read_to_string(path).ok()?))

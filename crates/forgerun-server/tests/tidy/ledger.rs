@@ -334,5 +334,5 @@ fn there_are_571_ids() {
 #[test]
 fn the_ledger_is_complete_and_names_tests_that_exist() {
     let tests = Tests::collect(&repo::files("crates", "rs"));
-    crate::assert_tidy(&complaints(&repo::read("docs/requirements.md"), &expected_ids(), &tests));
+    crate::assert_tidy(&complaints(&repo::read("docs/internals/requirements.md"), &expected_ids(), &tests));
 }

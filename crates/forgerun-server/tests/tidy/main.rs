@@ -1,6 +1,6 @@
 //! Tidy: promises that no compiler checks.
 //!
-//! - `ledger`: `docs/requirements.md` is complete and names tests that exist.
+//! - `ledger`: `docs/internals/requirements.md` is complete and names tests that exist.
 //! - `layers`: crates know only whom ARCHITECTURE.md lets them know.
 //! - `sources`: SQL in one crate, short files, a header on each, nothing left undone.
 //! - `names`: one type name means one thing, within reach.
@@ -10,6 +10,7 @@
 //! - `scripts`: what a fresh machine runs is patient with other package managers.
 //! - `release`: a release has one version.
 //! - `words`: comments and messages in plain English, comments within 100 columns.
+//! - `summary`: every page is in the list of pages, and anchors exist.
 //! - `docs`: the README names its two commands, the guide what the drafts want documented, and
 //!   links lead somewhere.
 //!
@@ -26,6 +27,7 @@ mod release;
 mod repo;
 mod scripts;
 mod sources;
+mod summary;
 mod words;
 
 /// Fails with one complaint per line, so that a single run shows all that is wrong.
