@@ -11,7 +11,7 @@
 //! - `release`: a release has one version.
 //! - `words`: comments and messages in plain English, comments within 100 columns.
 //! - `summary`: every page is in the list of pages, and anchors exist.
-//! - `docs`: the README names its two commands, the guide what the drafts want documented, and
+//! - `docs`: the README names its two commands, the pages what the drafts want documented, and
 //!   links lead somewhere.
 //!
 //! Each check is a function from text to complaints. Each module first shows on small bad
