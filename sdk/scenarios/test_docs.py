@@ -1,4 +1,4 @@
-"""The sixty seconds of docs/sdks.md work as they stand."""
+"""The programs of docs/start/first-worker.md and docs/do/migrate-from-bullmq.md work as they stand."""
 
 from __future__ import annotations
 
@@ -16,19 +16,25 @@ from conftest import ROOT
 from parent import end_with_parent
 
 TITLES = {"python": "Python", "typescript": "TypeScript", "go": "Go"}
+FENCES = {"python": "python", "typescript": "js", "go": "go"}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     languages = metafunc.config.getoption("--language") or list(TITLES)
-    metafunc.parametrize("language", [language for language in languages if language in TITLES])
+    shown = ["typescript"] if metafunc.function is test_migrated_from_bullmq else list(TITLES)
+    metafunc.parametrize("language", [language for language in languages if language in shown])
 
 
 def blocks(language: str) -> tuple[str, str]:
     """The worker and the submission of a language."""
-    page = (ROOT / "docs/sdks.md").read_text()
-    section = re.split(r"^##", page.split(f"\n### {TITLES[language]}\n")[1], flags=re.MULTILINE)[0]
-    worker, submission = re.findall(r"^```\w+\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)
+    page = (ROOT / "docs/start/first-worker.md").read_text()
+    section = re.split(r"^## ", page.split(f"\n## {TITLES[language]}\n")[1], flags=re.MULTILINE)[0]
+    worker, submission = code(section, FENCES[language])
     return worker, submission
+
+
+def code(text: str, fence: str) -> list[str]:
+    return re.findall(rf"^```{fence}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture
@@ -49,7 +55,17 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
         server.kill()
 
 
-def test_sixty_seconds(language: str, url: str, tmp_path: Path) -> None:
+def node_command(folder: Path, name: str, text: str) -> list[str]:
+    modules = folder / "node_modules"
+    modules.mkdir(exist_ok=True)
+    if not (modules / "forgerun").exists():
+        (modules / "forgerun").symlink_to(ROOT / "sdk/typescript")
+    path = folder / f"{name}.mjs"
+    path.write_text(text)
+    return ["node", str(path)]
+
+
+def test_first_worker(language: str, url: str, tmp_path: Path) -> None:
     env = {**os.environ, "FORGERUN_URL": url}
 
     def command(name: str, text: str) -> list[str]:
@@ -60,13 +76,7 @@ def test_sixty_seconds(language: str, url: str, tmp_path: Path) -> None:
                 path.write_text(text)
                 return [sys.executable, str(path)]
             case "typescript":
-                modules = tmp_path / "node_modules"
-                modules.mkdir(exist_ok=True)
-                if not (modules / "forgerun").exists():
-                    (modules / "forgerun").symlink_to(ROOT / "sdk/typescript")
-                path = tmp_path / f"{name}.mjs"
-                path.write_text(text)
-                return ["node", str(path)]
+                return node_command(tmp_path, name, text)
             case _:
                 folder = tmp_path / name
                 folder.mkdir()
@@ -87,3 +97,11 @@ def test_sixty_seconds(language: str, url: str, tmp_path: Path) -> None:
         finally:
             working.send_signal(signal.SIGTERM)
         assert working.wait(60) == 0
+
+
+def test_migrated_from_bullmq(language: str, url: str, tmp_path: Path) -> None:
+    (program,) = code((ROOT / "docs/do/migrate-from-bullmq.md").read_text(), "js")
+    command = node_command(tmp_path, "mails", program)
+    env = {**os.environ, "FORGERUN_URL": url}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "sent to ada\n"), done.stderr
