@@ -13,7 +13,7 @@
 //! - `language`: pages for users in plain English, and not too many words.
 //! - `tables`: tables of reference pages say what the code says.
 //! - `summary`: every page is in the list of pages, and anchors exist.
-//! - `docs`: the README names its two commands, the guide what the drafts want documented, and
+//! - `docs`: the README names its two commands, the pages what the drafts want documented, and
 //!   links lead somewhere.
 //!
 //! Each check is a function from text to complaints. Each module first shows on small bad
