@@ -1,5 +1,5 @@
 //! The language of pages for users: no internal words, no riddles, short sentences, and few words
-//! in all.
+//! in all; short entries in the changelog.
 
 use crate::repo::{self, File};
 use crate::words;
@@ -9,6 +9,9 @@ const WORDS_MAX: usize = 40_000;
 
 /// Words of a sentence.
 const SENTENCE_MAX: usize = 30;
+
+/// Words of an entry of the changelog.
+const ENTRY_MAX: usize = 20;
 
 /// Words of an average sentence.
 const AVERAGE_MAX: usize = 16;
@@ -124,6 +127,13 @@ fn complaints(page: &File) -> Vec<String> {
     complaints
 }
 
+/// Entries of the changelog that are too long, or have more than one line.
+fn long_entries(changelog: &str) -> Vec<String> {
+    let entries = changelog.lines().filter(|line| line.starts_with("- ") || line.starts_with("  "));
+    let long = entries.filter(|entry| entry.starts_with("  ") || n_words(entry) > ENTRY_MAX);
+    long.map(|entry| format!("CHANGELOG.md: one line of {ENTRY_MAX} words at most: {entry}")).collect()
+}
+
 /// The number of a ruling, such as `C-116`.
 fn ruling(line: &str) -> Option<&str> {
     line.split(|c: char| !c.is_alphanumeric() && c != '-').find(|word| {
@@ -143,6 +153,12 @@ mod can_fail {
         assert_eq!(found.len(), 3, "{found:?}");
         assert!(found[0].starts_with("docs/a.md:3: 32 words"), "{found:?}");
         assert!(found[1].contains("\"shelf\"") && found[2].contains("C-116"), "{found:?}");
+    }
+
+    #[test]
+    fn an_entry_of_several_lines_or_many_words_is_named() {
+        let changelog = format!("# A\n\n- Short.\n- Two\n  lines.\n- {}\n", "word ".repeat(ENTRY_MAX + 1));
+        assert_eq!(long_entries(&changelog).len(), 2);
     }
 
     #[test]
@@ -174,4 +190,9 @@ fn pages_for_users_have_few_words_and_short_sentences() {
     println!("{n_all} words; {} sentences of {average:.1} words", lengths.len());
     assert!(n_all <= WORDS_MAX, "{n_all} words, at most {WORDS_MAX}");
     assert!(average <= AVERAGE_MAX as f64, "{average:.1} words in an average sentence");
+}
+
+#[test]
+fn entries_of_the_changelog_are_short() {
+    crate::assert_tidy(&long_entries(&repo::read("CHANGELOG.md")));
 }
