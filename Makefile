@@ -9,7 +9,7 @@ TEST_LOG := $(TARGET_DIR)/test.log
 SEEDS ?= 1000
 ROUNDS ?= 40
 
-.PHONY: help test quick tools check fmt lint unit bench bench-peers sim torture upgrade-test dist test-dist run deny clean
+.PHONY: help test quick tools check fmt lint unit docs bench bench-peers sim torture upgrade-test dist test-dist run deny clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,9 @@ unit: ## all tests and doc tests, those of the SDKs too, then the counts
 	cargo test --workspace --all-features --no-fail-fast 2>&1 | tee $(TEST_LOG) || tests=failed; \
 	scripts/test-sdks 2>&1 | tee -a $(TEST_LOG) || tests=failed; \
 	scripts/count-tests $(TEST_LOG) && [[ $$tests == passed ]]
+
+docs: ## write the documentation as a static site to target/site
+	cargo run --quiet -- docs --build $(TARGET_DIR)/site
 
 bench: ## run the benchmarks
 	cargo bench --workspace --all-features

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The first job, from nothing to its report: creates a client and a key, submits, waits for the end, prints the report.
-# The same steps are explained in docs/guide.md.
+# The same steps are explained in docs/learn/jobs-and-attempts.md.
 #
 #   forgerun dev &
 #   sh examples/first-job.sh [BASE_URL [WORK_KIND]]

@@ -1,7 +1,7 @@
 //! The ForgeRun server: combines the other crates.
 //!
 //! - `config`: every key, from flags, environment, file and defaults, validated.
-//! - `app`: state shared by requests; `http`: the processing of every request; `auth`: who asks;
+//! - `app`: the shared state of requests; `http`: the processing of every request; `auth`: callers;
 //!   `limits`: what a caller may use; `dialects`: the APIs.
 //! - `events`: pages and streams of events; `results`: results of jobs, up and down.
 //! - `pages`: paths outside of the APIs.

@@ -1,5 +1,6 @@
-//! Paths outside of the APIs: health, readiness, metrics, API documents.
+//! Paths outside of the APIs: health, readiness, metrics, API documents, documentation.
 
+mod docs;
 mod start;
 
 use std::sync::{Arc, OnceLock};
@@ -37,7 +38,7 @@ const WEBHOOK_KEYS: &str = "/.well-known/forgerun/webhook-keys";
 
 pub fn router(app: &Arc<App>) -> Router {
     let pages = table().into_iter().fold(Router::new(), |pages, (path, page, _)| pages.route(path, page));
-    pages.with_state(app.clone()).merge(problems::router(&app.base))
+    pages.with_state(app.clone()).merge(problems::router(&app.base)).merge(docs::router(app))
 }
 
 /// The paths of all pages; those of problem types have a parameter.

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 /// The links: a name for programs, the path, and a description.
-const LINKS: [(&str, &str, &str); 7] = [
+const LINKS: [(&str, &str, &str); 8] = [
+    ("docs", "/docs", "the documentation of this version"),
     ("dashboard", "/dashboard", "what goes on here, for the operator"),
     ("openapi", "/openapi.json", "the HTTP interface, as OpenAPI"),
     ("asyncapi", "/asyncapi.yaml", "events and webhooks, as AsyncAPI"),
@@ -15,8 +16,8 @@ const LINKS: [(&str, &str, &str); 7] = [
     ("metrics", "/metrics", "what the server counts, for Prometheus"),
 ];
 
-/// Path of the guide, in the source and in every package.
-const GUIDE: &str = "docs/guide.md";
+/// The page for newcomers, by its path in the source.
+const GUIDE: &str = "docs/start/sixty-seconds.md";
 
 pub(super) fn json(base: &str) -> String {
     let links =
@@ -36,7 +37,7 @@ pub(super) fn html() -> String {
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>ForgeRun</title>\n</head>\n<body>\n<main>\n\
-         <h1>ForgeRun</h1>\n<p>A job server. Submit work with <code>POST /v1/jobs</code>; the guide, \
-         <code>{GUIDE}</code>, begins with five minutes of curl.</p>\n<ul>\n{items}</ul>\n</main>\n</body>\n</html>\n"
+         <h1>ForgeRun</h1>\n<p>A job server. Submit work with <code>POST /v1/jobs</code>; \
+         <code>{GUIDE}</code> shows it in sixty seconds.</p>\n<ul>\n{items}</ul>\n</main>\n</body>\n</html>\n"
     )
 }

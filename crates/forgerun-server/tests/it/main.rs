@@ -17,6 +17,7 @@ mod crash;
 mod damaged_rows;
 mod dashboard;
 mod deploy;
+mod documentation;
 mod generated_client;
 #[cfg(feature = "grpc")]
 mod grpc;

@@ -5,9 +5,11 @@
 //!
 //! - `<!-- block: not run, REASON -->`: a test cannot run it, or should not;
 //! - `<!-- block: own terminal -->`: it goes on until it is stopped, so it runs beside the others;
-//! - `<!-- block: fails -->`: a command of it fails, and the page says so.
+//! - `<!-- block: fails -->`: a command of it fails, and the page says so;
+//! - `<!-- file: NAME -->`: a block of any language that the reader saves under this name. Later
+//!   shell blocks run it; Python finds the SDK.
 //!
-//! Anything else runs, and each of its commands must succeed; for `curl` an answer of 400 or more
+//! Python that is not saved must at least parse. Anything else runs, and each of its commands must succeed; for `curl` an answer of 400 or more
 //! is a failure. Ports are replaced by free ones, and `cargo build` finds the binary built already.
 
 use std::fs;
@@ -15,6 +17,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::thread;
 
 use forgerun_store::testing::free_ports;
@@ -23,6 +26,9 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// No page takes this long unless something in it hangs.
 const PAGE_S_MAX: u64 = 240;
+
+/// Pages that run at once. Each starts a server of its own.
+const PAGES_AT_ONCE: usize = 8;
 
 /// A shell block of a page.
 #[derive(Debug, PartialEq)]
@@ -42,6 +48,10 @@ enum Run {
     OwnTerminal,
     /// Something in it fails.
     Fails,
+    /// It is a file of this name.
+    File(String),
+    /// It is Python that is shown, and only parsed.
+    Parses,
     /// Not at all, for this reason.
     Not(String),
 }
@@ -62,7 +72,13 @@ impl Run {
     }
 }
 
-/// The shell blocks of a page.
+/// The name under which the reader saves a block, if the line before it has one.
+fn file_name(marker: Option<&str>) -> Option<String> {
+    let name = marker?.trim().strip_prefix("<!-- file: ")?.strip_suffix(" -->")?;
+    Some(name.to_owned())
+}
+
+/// The blocks of a page that a test does something with.
 fn blocks(page: &str) -> Vec<Block> {
     let lines: Vec<&str> = page.lines().collect();
     let mut blocks = Vec::new();
@@ -71,8 +87,14 @@ fn blocks(page: &str) -> Vec<Block> {
         if lines[n].starts_with("```") {
             let language = lines[n].trim_start_matches('`');
             let end = (n + 1..lines.len()).find(|end| lines[*end].starts_with("```")).unwrap_or(lines.len());
-            if matches!(language, "sh" | "bash" | "shell" | "console") {
-                let how = Run::of(n.checked_sub(1).map(|before| lines[before]));
+            let marker = n.checked_sub(1).map(|before| lines[before]);
+            let how = match file_name(marker) {
+                Some(name) => Some(Run::File(name)),
+                None if matches!(language, "sh" | "bash" | "shell" | "console") => Some(Run::of(marker)),
+                None if language == "python" => Some(Run::Parses),
+                None => None,
+            };
+            if let Some(how) = how {
                 blocks.push(Block { line: n + 1, how, text: lines[n + 1..end].join("\n") });
             }
             n = end;
@@ -122,10 +144,20 @@ fn script(blocks: &[Block]) -> String {
                      [ $HAS_FAILED = 0 ] || note 'does not fail'\n"
                 );
             }
+            Run::File(name) => script += &input(&format!("cat > {name}"), text),
+            Run::Parses => {
+                script += &format!("BLOCK={line}\n");
+                script += &input("python3 -c 'import ast, sys; ast.parse(sys.stdin.read())'", text);
+            }
             Run::Not(_) => {}
         }
     }
     script + TAIL
+}
+
+/// A command that reads this text.
+fn input(command: &str, text: &str) -> String {
+    format!("{command} <<'END OF THE BLOCK'\n{text}\nEND OF THE BLOCK\n")
 }
 
 fn terminal(line: usize, text: &str) -> String {
@@ -186,6 +218,7 @@ impl PageFolder {
         command.env("FORGERUN_URL", format!("http://127.0.0.1:{server}"));
         command.env("FORGERUN_SERVER__LISTEN", format!("127.0.0.1:{server}"));
         command.env("FORGERUN_SIM__TIME_SCALE", "0");
+        command.env("PYTHONPATH", Path::new(ROOT).join("sdk/python/src")).env("PYTHONDONTWRITEBYTECODE", "1");
         let output = fs::File::create(self.path("work/output")).unwrap();
         command.stdin(Stdio::null()).stdout(output.try_clone().unwrap()).stderr(output);
         // A group of its own, so that whatever a page starts ends with it.
@@ -203,18 +236,25 @@ impl PageFolder {
     }
 }
 
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+/// The pages in a folder and in those below it.
+pub(crate) fn markdown(folder: &Path) -> Vec<PathBuf> {
+    let (folders, files): (Vec<PathBuf>, Vec<PathBuf>) =
+        entries(folder).into_iter().partition(|path| path.is_dir());
+    let pages = files.into_iter().filter(|path| path.extension().is_some_and(|end| end == "md"));
+    pages.chain(folders.iter().flat_map(|folder| markdown(folder))).collect()
+}
+
 /// The pages, by their path from the root.
 fn pages() -> Vec<(String, String)> {
     let root = Path::new(ROOT);
-    let in_folder = |folder: &str| {
-        let mut paths: Vec<PathBuf> =
-            fs::read_dir(root.join(folder)).unwrap().map(|file| file.unwrap().path()).collect();
-        paths.sort();
-        paths
-    };
-    let docs = in_folder("docs").into_iter().filter(|path| path.extension().is_some_and(|end| end == "md"));
-    let of_crates = in_folder("crates").into_iter().map(|folder| folder.join("README.md"));
-    let paths = [root.join("README.md")].into_iter().chain(docs).chain(of_crates);
+    let of_crates = entries(&root.join("crates")).into_iter().map(|folder| folder.join("README.md"));
+    let paths = [root.join("README.md")].into_iter().chain(markdown(&root.join("docs"))).chain(of_crates);
     let read = |path: PathBuf| {
         let name = path.strip_prefix(root).unwrap().display().to_string();
         Some((name, fs::read_to_string(path).ok()?))
@@ -235,19 +275,28 @@ fn every_shell_block_of_every_page_works() {
             match &block.how {
                 Run::Not(reason) => not_run.push(format!("{name}:{}: {reason}", block.line)),
                 Run::Plain | Run::OwnTerminal | Run::Fails => n_run += 1,
+                Run::File(_) | Run::Parses => {}
             }
         }
     }
     println!("{n_run} blocks run, {} are not:\n{}", not_run.len(), not_run.join("\n"));
     assert!(n_run > 2 * not_run.len(), "{not_run:#?}");
-    let run = |(name, blocks): (String, Vec<Block>)| {
-        thread::spawn(move || {
+    let pages = Mutex::new(pages.into_iter());
+    let next = || pages.lock().unwrap().next();
+    let run = || {
+        let mut found = String::new();
+        while let Some((name, blocks)) = next() {
             let failures = PageFolder::new().run(&blocks);
-            if failures.is_empty() { String::new() } else { format!("{name}\n{failures}\n") }
-        })
+            if !failures.is_empty() {
+                found += &format!("{name}\n{failures}\n");
+            }
+        }
+        found
     };
-    let running: Vec<_> = pages.into_iter().map(run).collect();
-    let failures: String = running.into_iter().map(|page| page.join().unwrap()).collect();
+    let failures: String = thread::scope(|scope| {
+        let threads: Vec<_> = (0..PAGES_AT_ONCE).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
     assert!(failures.is_empty(), "{failures}");
 }
 
@@ -277,6 +326,18 @@ mod can_fail {
         let found = failures(page);
         assert!(found.starts_with("line 2: does not fail\nline 10: ended: broken\n"), "{found}");
         assert_eq!(found.matches("line ").count(), 2, "{found}");
+    }
+
+    #[test]
+    fn a_file_of_the_page_runs_and_python_that_does_not_parse_is_named() {
+        let page = "<!-- file: a.py -->\n```python\nprint(1 - 1)\n```\n```sh\ncode=$(python3 a.py); test $code = 0\n```\n\
+                    ```python\ndef (\n```\n```sh\npython3 b.py\n```\n";
+        let found = failures(page);
+        assert!(
+            found.starts_with("line 8: python3 -c") && found.contains("line 11: python3 b.py"),
+            "{found}"
+        );
+        assert_eq!(found.matches("line 5").count(), 0, "{found}");
     }
 
     #[test]

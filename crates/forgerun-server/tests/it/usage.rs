@@ -116,14 +116,14 @@ fn every_flag_that_help_and_pages_name_exists() {
     assert!(strange_flags("forgerun worker exec --queue q -- x --any", &known).is_empty());
     let mut strange = Vec::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let docs = std::fs::read_dir(root.join("docs")).unwrap().map(|file| file.unwrap().path());
+    let docs = crate::shell_blocks::markdown(&root.join("docs"));
     // Flags of scripts/install.sh.
     let of_installer = ["--prefix", "--base-url", "--uninstall"];
-    for path in docs.filter(|path| path.is_file()).chain([root.join("README.md")]) {
+    for path in docs.into_iter().chain([root.join("README.md")]) {
         let page = std::fs::read_to_string(&path).unwrap();
         for line in said(&page) {
             let flags = strange_flags(&line, &known);
-            let is_page = path.ends_with("docs/install.md");
+            let is_page = path.ends_with("install.md");
             let flags = flags.iter().filter(|flag| !(is_page && of_installer.contains(&flag.as_str())));
             strange.extend(flags.map(|flag| format!("{}: {flag} in `{line}`", path.display())));
         }
@@ -151,7 +151,8 @@ fn help_page_and_program_have_the_same_exit_codes() {
     let said = help.split("Exit codes:").nth(1).and_then(|rest| rest.split('.').next()).unwrap();
     let of_help: BTreeSet<u8> =
         said.split(',').filter_map(|part| part.split_whitespace().next()?.parse().ok()).collect();
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md")).unwrap();
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/cli.md")).unwrap();
     let table = page.split("## Exit codes").nth(1).and_then(|rest| rest.split("\n## ").next()).unwrap();
     let code = |line: &str| line.strip_prefix("| ")?.split(" |").next()?.parse().ok();
     let of_page: BTreeSet<u8> = table.lines().filter_map(code).collect();

@@ -16,7 +16,7 @@ const REGISTRIES: [&str; 4] = [
 ];
 const DASHBOARD: &str = "deploy/grafana-dashboard.json";
 const ALERTS: &str = "deploy/alerts.yml";
-const MANUAL: &str = "docs/operations.md";
+const MANUAL: &str = "docs/reference/metrics.md";
 
 /// Metrics that Prometheus makes itself.
 const OF_PROMETHEUS: &[&str] = &["up"];

@@ -22,7 +22,7 @@ fn expected(user: &str, binary: &str) -> Vec<(&'static str, String)> {
         ("deploy/kubernetes.yaml", format!("runAsGroup: {user}")),
         ("deploy/helm/templates/deployment.yaml", format!("runAsUser: {user}")),
         ("deploy/helm/templates/deployment.yaml", format!("runAsGroup: {user}")),
-        ("docs/install.md", format!("runs as {user}")),
+        ("docs/start/install.md", format!("runs as {user}")),
     ]
 }
 

@@ -14,6 +14,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("forgerun-probe", &["forgerun-client", "forgerun-problem"]),
     ("forgerun-cli", &["forgerun-client", "forgerun-probe", "forgerun-problem"]),
     ("forgerun-schema", &[]),
+    ("forgerun-site", &[]),
     (
         "forgerun-server",
         &[
@@ -25,6 +26,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
             "forgerun-client",
             "forgerun-cli",
             "forgerun-schema",
+            "forgerun-site",
         ],
     ),
     ("forgerun-sim", &["forgerun-core", "forgerun-store", "forgerun-engine"]),

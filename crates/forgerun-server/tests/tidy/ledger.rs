@@ -334,5 +334,15 @@ fn there_are_571_ids() {
 #[test]
 fn the_ledger_is_complete_and_names_tests_that_exist() {
     let tests = Tests::collect(&repo::files("crates", "rs"));
-    crate::assert_tidy(&complaints(&repo::read("docs/requirements.md"), &expected_ids(), &tests));
+    crate::assert_tidy(&complaints(&repo::read("docs/internals/requirements.md"), &expected_ids(), &tests));
+}
+
+#[test]
+fn the_guarantees_name_tests_that_exist() {
+    let tests = Tests::collect(&repo::files("crates", "rs"));
+    let page = repo::read("docs/understand/guarantees.md");
+    let named = named_tests(&page);
+    assert!(named.len() > 20, "{named:?}");
+    let missing = named.into_iter().filter_map(|test| Some(format!("`{test}`: {}", tests.find(test).err()?)));
+    crate::assert_tidy(&missing.collect::<Vec<_>>());
 }

@@ -1,5 +1,5 @@
 //! Type names: within reach of each other, one name means one thing. Where two types share a name
-//! on purpose, `docs/glossary.md` has it in its last table, with the reason.
+//! on purpose, `docs/internals/glossary.md` has it in its last table, with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,7 +57,7 @@ fn repeated(files: &[File], glossary: &str) -> Vec<String> {
     repeated
         .map(|(name, paths)| {
             format!(
-                "{name} is in {}: name it after what it is, or say why in docs/glossary.md",
+                "{name} is in {}: name it after what it is, or say why in docs/internals/glossary.md",
                 paths.join(", ")
             )
         })
@@ -104,5 +104,5 @@ mod can_fail {
 
 #[test]
 fn one_type_name_means_one_thing() {
-    crate::assert_tidy(&repeated(&repo::files("crates", "rs"), &repo::read("docs/glossary.md")));
+    crate::assert_tidy(&repeated(&repo::files("crates", "rs"), &repo::read("docs/internals/glossary.md")));
 }

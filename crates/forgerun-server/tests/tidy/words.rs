@@ -14,7 +14,7 @@ const CRATES: [&str; 7] = [
 ];
 
 /// Words and phrases that a reader has to translate: the role (client, worker, operator) or the condition is plainer.
-const RIDDLES: [&str; 8] = [
+pub(crate) const RIDDLES: [&str; 8] = [
     "whoever",
     "nobody",
     "somebody",

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::migrations::checksum;
 
-    /// Releases, with how many steps they have and the fingerprint of these. Lines are only added (docs/releasing.md).
+    /// Releases, with how many steps they have and the fingerprint of these. Lines are only added (docs/internals/releasing.md).
     const RELEASES: [(&str, usize, u64); 1] = [("0.1.0", 13, 0xc49f_1839_2037_dafe)];
 
     #[test]

@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(status(&connection).unwrap().pending, []);
     }
 
-    /// Releases, with how many steps they have and the fingerprint of these. Lines are only added (docs/releasing.md).
+    /// Releases, with how many steps they have and the fingerprint of these. Lines are only added (docs/internals/releasing.md).
     const RELEASES: [(&str, usize, u64); 1] = [("0.1.0", 11, 0x4cf1_2179_90f5_d05a)];
 
     #[test]

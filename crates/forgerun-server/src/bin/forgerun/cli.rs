@@ -11,6 +11,7 @@ use forgerun_cli::traffic::TrafficFlags;
 use forgerun_cli::worker::Worker;
 use forgerun_server::config::Flag;
 
+use crate::docs::DocsFlags;
 use crate::manual::{CompletionsFlags, ManFlags};
 use crate::webhook::Webhook;
 
@@ -76,6 +77,8 @@ pub(crate) enum Command {
     Conformance(ConformanceFlags),
     /// Load a server with realistic clients, and check every answer
     Traffic(TrafficFlags),
+    /// Open the documentation of the server in a browser, or write it as a static site
+    Docs(DocsFlags),
     /// Print completions for a shell
     Completions(CompletionsFlags),
     /// Print a manual page, or write all of them

@@ -133,7 +133,8 @@ fn first_steps(address: SocketAddr) -> String {
     let program = env::args().next().unwrap_or_else(|| "forgerun".to_owned());
     format!(
         "
-No keys needed, and nothing is kept when it stops (Ctrl-C). The dashboard is at http://{address}/dashboard
+No keys needed, and nothing is kept when it stops (Ctrl-C). The dashboard is at http://{address}/dashboard,
+the documentation at http://{address}/docs
 
 In another terminal:
 

@@ -3,6 +3,7 @@
 
 mod cli;
 mod commands;
+mod docs;
 mod manual;
 mod webhook;
 
@@ -38,6 +39,7 @@ fn main() -> Exit {
         Command::Init(flags) => init::init(&flags),
         Command::Conformance(flags) => conformance::conformance(&flags),
         Command::Traffic(flags) => traffic::traffic(&flags),
+        Command::Docs(flags) => docs::docs(&flags),
         Command::Completions(flags) => manual::completions(&flags),
         Command::Man(flags) => manual::man(&flags),
     }

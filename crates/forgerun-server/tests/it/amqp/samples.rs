@@ -1,4 +1,4 @@
-//! The samples of docs/amqp-bridge.md, run: what a reader copies must work.
+//! The samples of docs/reference/amqp-bridge.md, run: what a reader copies must work.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use tokio::task::spawn_blocking;
 use super::{World, messages};
 use crate::rabbitmq::python;
 
-const PAGE: &str = include_str!("../../../../../docs/amqp-bridge.md");
+const PAGE: &str = include_str!("../../../../../docs/reference/amqp-bridge.md");
 
 /// The sample in Python with this word in it.
 fn sample(word: &str) -> &'static str {

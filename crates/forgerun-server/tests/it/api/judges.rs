@@ -44,6 +44,15 @@ pub(crate) fn assert_valid_html(pages: &[PathBuf]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// The same for pages that have a script: they are judged for accessibility in a browser.
+#[track_caller]
+pub(crate) fn assert_valid_html_with_script(pages: &[PathBuf]) {
+    let mut command = Command::new("tidy");
+    command.args(["-quiet", "-errors", "-utf8", "--show-filename", "yes"]).args(pages);
+    let output = run(&mut command, "tidy");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Exit code 0 means not even a warning.
 pub(crate) fn tidy(pages: &[PathBuf]) -> Output {
     let mut command = Command::new("tidy");

@@ -7,6 +7,7 @@ mod connections;
 mod contract;
 mod dead_letters;
 mod deleting;
+mod docs;
 mod documents;
 mod edges;
 pub(crate) mod faulty;

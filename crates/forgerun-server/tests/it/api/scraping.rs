@@ -99,7 +99,7 @@ async fn signs_of_life_are_counted_if_the_worker_still_holds_the_job() {
 
 #[tokio::test]
 async fn histograms_of_seconds_reach_as_far_as_the_page_for_operators_says() {
-    let page = include_str!("../../../../../docs/operations.md");
+    let page = include_str!("../../../../../docs/reference/metrics.md");
     assert!(page.contains("bounds from 0.5 ms to 600 s"), "the page says something else");
     let text = scrape(&Server::start().await).await;
     for name in

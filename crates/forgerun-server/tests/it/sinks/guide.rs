@@ -1,4 +1,4 @@
-//! The programs in docs/brokers.md run as they stand there.
+//! The programs in docs/reference/brokers.md run as they stand there.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use std::thread;
 use super::{BrokerSetup, World, submit};
 use crate::rabbitmq;
 
-const PAGE: &str = include_str!("../../../../../docs/brokers.md");
+const PAGE: &str = include_str!("../../../../../docs/reference/brokers.md");
 
 /// The program in Python under a heading.
 fn program(heading: &str) -> &'static str {

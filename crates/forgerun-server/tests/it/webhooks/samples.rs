@@ -1,4 +1,4 @@
-//! The samples of docs/webhooks.md, run against deliveries: what a reader copies must work.
+//! The samples of docs/do/receive-webhooks.md, run against deliveries: what a reader copies must work.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::receiver::delivery_request;
 use super::registered::{change, register, server, settled, submit};
 use crate::api::judges;
 
-const PAGE: &str = include_str!("../../../../../docs/webhooks.md");
+const PAGE: &str = include_str!("../../../../../docs/do/receive-webhooks.md");
 
 /// Reads deliveries, one per line, and says of each whether it holds.
 const DRIVER: &str = r#"
