@@ -27,6 +27,8 @@ type Job struct {
 	workerID   string
 	leaseToken string
 	parentJobs map[string]string
+	logs       logBuffer
+	slept      func(time.Duration) // set where a test runs the handler: nothing waits
 
 	steps struct {
 		sync.Mutex

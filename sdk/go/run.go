@@ -341,6 +341,7 @@ func (r *run) work(held *heldJob) {
 		began := time.Now()
 		result, err := callHandler(held.ctx, held.job, held.do)
 		took := time.Since(began)
+		held.job.flushLogs()
 		end, ok := outcome(held, result, err)
 		if !ok {
 			r.log.Info("a job is no longer ours", "job", held.job.ID, "type", held.job.Type, "cause", context.Cause(held.ctx))
@@ -356,6 +357,7 @@ func outcome(held *heldJob, result any, err error) (end, bool) {
 	if err == nil {
 		encoded, err = held.job.deliver(held.ctx, result)
 	}
+	var asleep *suspended
 	switch cause := context.Cause(held.ctx); {
 	case cause == ErrCancelled || cause == ErrLeaseLost || errors.Is(err, errNotOurs):
 		return end{}, false
@@ -363,6 +365,8 @@ func outcome(held *heldJob, result any, err error) (end, bool) {
 		return successEnd(held, encoded), true
 	case cause == ErrWorkerStopped:
 		return requeueEnd(held, 0), true
+	case errors.As(err, &asleep):
+		return requeueEnd(held, asleep.after), true
 	default:
 		return failureEnd(held, newFailure(err)), true
 	}

@@ -491,6 +491,26 @@ func TestASchedule(t *testing.T) {
 	}
 }
 
+func TestALongSleepGivesTheJobBackAndCountsNoAttempt(t *testing.T) {
+	client := start(t)
+	var mu sync.Mutex
+	var runs []int
+	work(t, client, handlers{"nap": func(ctx context.Context, job *forgerun.Job) (any, error) {
+		mu.Lock()
+		runs = append(runs, job.Attempt)
+		mu.Unlock()
+		if err := forgerun.Sleep(ctx, "short", 20*time.Millisecond); err != nil {
+			return nil, err
+		}
+		if err := forgerun.Sleep(ctx, "long", 2500*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("wrapped: %w", err)
+		}
+		return "rested", nil
+	}})
+	equal(t, result[string](t, submit(t, client, "nap", nil)), "rested")
+	equal(t, runs, []int{1, 1})
+}
+
 func TestRecordedStepsAreNotDoneAgain(t *testing.T) {
 	client := start(t)
 	var mu sync.Mutex

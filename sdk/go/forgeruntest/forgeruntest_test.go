@@ -194,3 +194,24 @@ func TestAHandlerRunsInline(t *testing.T) {
 	}
 	says(t, "the handler failed: ", func(tb testing.TB) { panicked.Bind(tb, &greeting) })
 }
+
+func TestLogsAndSleepsOfAHandlerAreRecordedAndNothingWaits(t *testing.T) {
+	run := forgeruntest.RunInline(context.Background(), t, func(ctx context.Context, job *forgerun.Job) (any, error) {
+		job.LogLine(forgerun.LogLine{Level: "debug", Text: "begins"})
+		if err := forgerun.Sleep(ctx, "night", 8*time.Hour); err != nil {
+			return nil, err
+		}
+		job.Log("ends")
+		return nil, nil
+	}, nil)
+	if run.Failure != nil || len(run.Slept) != 1 || run.Slept[0].Round(time.Hour) != 8*time.Hour || run.Steps["sleep:night"] == nil {
+		t.Fatalf("%+v", run)
+	}
+	var lines []string
+	for _, line := range run.Logs {
+		lines = append(lines, line.Level+" "+line.Stream+" "+line.Text)
+	}
+	if got := strings.Join(lines, ", "); got != "debug log begins, info log ends" {
+		t.Fatal(got)
+	}
+}

@@ -21,6 +21,8 @@ type Run struct {
 	Failure     *Failure      // nil if it succeeded
 	RetryAfter  time.Duration // what RetryLater asked for
 	Progress    []Progress
+	Logs        []forgerun.LogLine
+	Slept       []time.Duration            // how long it slept; nothing waits for that
 	Steps       map[string]json.RawMessage // recorded by forgerun.Step
 	description map[string]any
 	mu          sync.Mutex
@@ -87,7 +89,7 @@ func RunInline(ctx context.Context, t testing.TB, do forgerun.HandlerFunc, input
 		t.Fatal(err)
 	}
 	server := &memory{inline: run}
-	done, err := inline.Run(ctx, server.client(), received, do)
+	done, err := inline.Run(ctx, server.client(), received, do, func(span time.Duration) { run.Slept = append(run.Slept, span) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +132,15 @@ func (r *Run) answer(request *http.Request, body []byte) (int, http.Header, []by
 		}
 		r.Progress = append(r.Progress, progress)
 		return ok(http.StatusOK, map[string]any{"acknowledged": true})
+	case path == "/ojs/v1/workers/logs":
+		var logged struct {
+			Lines []forgerun.LogLine `json:"lines"`
+		}
+		if err := json.Unmarshal(body, &logged); err != nil {
+			return problem(http.StatusBadRequest, "INVALID_PAYLOAD", err.Error())
+		}
+		r.Logs = append(r.Logs, logged.Lines...)
+		return ok(http.StatusOK, map[string]any{"accepted": len(logged.Lines)})
 	case strings.HasSuffix(path, "/resume"):
 		return ok(http.StatusOK, map[string]any{"has_checkpoint": len(r.Steps) > 0, "state": r.Steps})
 	case strings.HasPrefix(path, "/ojs/v1/checkpoints/"):

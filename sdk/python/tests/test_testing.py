@@ -115,3 +115,28 @@ def test_a_server_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("sysconfig.get_path", lambda name: "/nowhere")
     with pytest.raises(RuntimeError, match="set FORGERUN_BIN"):
         find_binary()
+
+
+def test_logs_and_sleeps_of_a_handler_are_recorded_and_nothing_waits() -> None:
+    worker = Worker()
+
+    @worker.job("sync")
+    def sync(ctx: Context, _: object) -> None:
+        ctx.log("begins", level="debug")
+        ctx.sleep(3600)
+        ctx.log({"n": 1}, stream="output")
+
+    @worker.job("async")
+    async def both(ctx: AsyncContext, _: object) -> None:
+        ctx.log("begins", level="debug")
+        await ctx.sleep(3600)
+        ctx.log({"n": 1}, stream="output")
+
+    for kind in ("sync", "async"):
+        ran = run_inline(worker, kind)
+        assert [(line.level, line.stream, line.text) for line in ran.logs] == [
+            ("debug", "log", "begins"),
+            ("info", "output", "{'n': 1}"),
+        ]
+        assert [round(seconds) for seconds in ran.sleeps] == [3600]
+        assert list(ran.steps) == ["sleep:1"]

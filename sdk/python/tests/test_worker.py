@@ -241,6 +241,37 @@ def test_steps_that_are_recorded_are_not_done_again(
     assert sorted(text.split()[0] for text in done) == ["a", "a", "b", "b", "c"]
 
 
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_long_sleep_gives_the_job_back_and_counts_no_attempt(
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr("forgerun._run.PAUSE_HELD", 0.2)
+    worker = new_worker(server, queue)
+    runs: list[int] = []
+
+    @worker.job("sync")
+    def sync(ctx: Context, _: object) -> list[int]:
+        runs.append(ctx.job.attempt)
+        ctx.sleep(0.05)
+        try:
+            ctx.sleep(1.0, name="cool-off")
+        except Exception:
+            pytest.fail("a sleep must not look like a failure")
+        return runs
+
+    @worker.job("async")
+    async def both(ctx: AsyncContext, _: object) -> list[int]:
+        runs.append(ctx.job.attempt)
+        await ctx.sleep(0.05)
+        await ctx.sleep(1.0, name="cool-off")
+        return runs
+
+    run_worker(worker)
+    job = client.submit(kind, queue=queue)
+    assert job.result(30) == [1, 1]
+    assert len(runs) == 2, "the handler ran again, behind its recorded sleeps"
+
+
 def test_progress_must_make_sense(client: Client, server: DevServer, queue: str, run_worker: RunWorker) -> None:
     worker = new_worker(server, queue)
 

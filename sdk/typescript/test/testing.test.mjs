@@ -88,3 +88,18 @@ test("a server that cannot start says why", async () => {
   await assert.rejects(DevServer.start({ bin: "/no/such/program" }), /no\/such\/program/);
   await assert.rejects(DevServer.start({ env: { FORGERUN_LIMITS__NO_SUCH: "1" } }), /no such key/i);
 });
+
+test("logs and sleeps of a handler are recorded, and nothing waits", async () => {
+  const handler = async (ctx) => {
+    ctx.log("begins", { level: "debug" });
+    await ctx.sleep("1h");
+    ctx.log({ n: 1 }, { stream: "output" });
+  };
+  const ran = await runInline(handler, null);
+  assert.deepEqual(ran.logs.map(({ level, stream, text }) => [level, stream, text]), [
+    ["debug", "log", "begins"],
+    ["info", "output", '{"n":1}'],
+  ]);
+  assert.equal(Math.round(ran.sleeps[0] / 60_000), 60);
+  assert.deepEqual(Object.keys(ran.steps), ["sleep:1"]);
+});

@@ -209,6 +209,20 @@ test("a step whose result is too large to be recorded fails its job, and says wh
   });
 });
 
+test("a long sleep gives the job back and counts no attempt; a short one keeps it", async () => {
+  const runs = [];
+  const handler = async (ctx) => {
+    runs.push(ctx.job.attempt);
+    await ctx.sleep(20);
+    await ctx.sleep("2500ms", "cool-off");
+    return runs;
+  };
+  await withWorker(client, { t: handler }, {}, async ({ queue }) => {
+    const job = await client.submit("t", null, { queue, maxRetries: 0 });
+    assert.deepEqual(await job.result(), [1, 1], "the handler ran again, behind its recorded sleeps");
+  });
+});
+
 test("progress is shown while a job runs, and checked where it is given", async () => {
   const shown = deferred();
   const told = deferred();

@@ -27,7 +27,7 @@ from .job import AsyncJob, Job, Status
 from .workflows import Step, Workflow, chain, group, step, workflow
 
 if TYPE_CHECKING:
-    from .context import AsyncContext, Context, Fatal, JobInfo, RetryLater
+    from .context import AsyncContext, Context, Fatal, JobInfo, LogLine, RetryLater, Suspended
     from .worker import Output, Stopped, Worker
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "JobFailed",
     "JobInfo",
     "JobTimedOut",
+    "LogLine",
     "NewJob",
     "Output",
     "ProtocolError",
@@ -56,6 +57,7 @@ __all__ = [
     "Status",
     "Step",
     "Stopped",
+    "Suspended",
     "UnknownError",
     "Unreachable",
     "ValidationError",
@@ -69,7 +71,7 @@ __all__ = [
 ]
 
 _OF_WORKERS = {
-    **dict.fromkeys(("AsyncContext", "Context", "Fatal", "JobInfo", "RetryLater"), "context"),
+    **dict.fromkeys(("AsyncContext", "Context", "Fatal", "JobInfo", "LogLine", "RetryLater", "Suspended"), "context"),
     **dict.fromkeys(("Output", "Stopped", "Worker"), "worker"),
 }
 

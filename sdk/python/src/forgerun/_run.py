@@ -18,7 +18,7 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +26,10 @@ from . import errors
 from ._handler import MESSAGE_CHARS_MAX, Handler, Output, failure_of
 from ._held import Held, Threads
 from ._http import Request
+from ._logs import LogBuffer
 from ._session import Session, from_json, new_key, segment, to_json
 from ._upload import AWAY_FIRST, AWAY_LONGEST, upload
-from .context import AsyncContext, JobInfo, received
+from .context import AsyncContext, JobInfo, LogLine, Suspended, received
 
 HELD_MAX = 1000
 """Jobs that a worker holds: as many as one heartbeat may list."""
@@ -48,6 +49,10 @@ AHEAD_MAX = 1.0
 """Seconds for which a job that was taken ahead waits for a handler before it goes back."""
 GATHER = 0.005
 """Seconds for which ends wait for a request for jobs that has just been sent, to go along with the next one."""
+PAUSE_HELD = 2.0
+"""Seconds of a sleep for which a handler keeps its job; for longer the job goes back until then."""
+PAUSE_MAX = 6 * 24 * 3600.0
+"""Seconds for which a job goes back at most; the server allows a week."""
 NO_HANDLER = Handler.of("", lambda: None)
 NO_HANDLER_DELAY = 5.0
 """Seconds before a job that no handler is for may come again."""
@@ -111,6 +116,8 @@ class Run:
         self.asked_at = 0.0
         self.reporting: asyncio.Task[None] | None = None
         self.uploads: set[asyncio.Task[None]] = set()
+        """What is sent for jobs whose handlers have ended: results and logs."""
+        self.logs = LogBuffer(session, self.loop)
         self.beat_due = True
         self.directive = "running"
         self.stopping = self.hurrying = False
@@ -237,7 +244,7 @@ class Run:
     async def _run_async(self, held: Held) -> None:
         try:
             value = await held.handler.call(held.context, held.input)
-        except (Exception, asyncio.CancelledError, SystemExit) as error:
+        except (Exception, asyncio.CancelledError, SystemExit, Suspended) as error:
             self._ended(held, None, error)
         else:
             self._ended(held, value, None)
@@ -250,13 +257,29 @@ class Run:
         while self.waiting and self.n_running < self.settings.concurrency:
             self._start(self.waiting.popleft())
         if held.reason != "lost" and held.job.lease_token in self.held:
-            if error is None:
-                self._succeeded(held, value)
-            elif held.reason == "stop" or isinstance(error, asyncio.CancelledError):
-                self._hand_back(held)
+            if self.logs.has(held.job):
+                self._keep(held, self._end_behind_logs(held, value, error))
             else:
-                self._failed(held, failure_of(error))
+                self._settle_handler(held, value, error)
         self._changed()
+
+    async def _end_behind_logs(self, held: Held, value: Any, error: BaseException | None) -> None:
+        """Logs are taken only while the job is held, so they go before its end."""
+        try:
+            await self.logs.flush(held.job)
+        finally:
+            if held.job.lease_token in self.held:
+                self._settle_handler(held, value, error)
+
+    def _settle_handler(self, held: Held, value: Any, error: BaseException | None) -> None:
+        if error is None:
+            self._succeeded(held, value)
+        elif isinstance(error, Suspended):
+            self._hand_back(held, min(error.after, PAUSE_MAX))
+        elif held.reason == "stop" or isinstance(error, asyncio.CancelledError):
+            self._hand_back(held)
+        else:
+            self._failed(held, failure_of(error))
 
     def _succeeded(self, held: Held, value: Any) -> None:
         if isinstance(value, (bytes, bytearray, Output)):
@@ -302,6 +325,7 @@ class Run:
         log.info("job %s (%s) is no longer ours", held.job.id, held.job.type)
         self.stopped.lost += 1
         self.held.pop(held.job.lease_token, None)
+        self.logs.forget(held.job)
         with contextlib.suppress(ValueError):
             self.waiting.remove(held)
         self._cancel(held, "lost")
@@ -497,10 +521,13 @@ class Run:
     # Large results
 
     def _upload(self, held: Held, output: Output) -> None:
-        task = self.loop.create_task(self._send_output(held, output))
-        held.task = task
-        self.uploads.add(task)
-        task.add_done_callback(self.uploads.discard)
+        self._keep(held, self._send_output(held, output))
+
+    def _keep(self, held: Held, work: Coroutine[Any, Any, None]) -> None:
+        """Holds the job while this is sent."""
+        held.task = self.loop.create_task(work)
+        self.uploads.add(held.task)
+        held.task.add_done_callback(self.uploads.discard)
 
     async def _send_output(self, held: Held, output: Output) -> None:
         try:
@@ -527,6 +554,14 @@ class Run:
             await self.session.fetch("POST", "/ojs/v1/workers/progress", body)
         except errors.ForgeRunError as error:
             log.debug("progress of job %s was lost: %s", job.id, error)
+
+    def log(self, job: JobInfo, line: LogLine) -> None:
+        self.logs.add(job, line)
+
+    async def pause(self, job: JobInfo, seconds: float) -> None:
+        if seconds > PAUSE_HELD:
+            raise Suspended(seconds)
+        await asyncio.sleep(seconds)
 
     async def load_steps(self, job: JobInfo) -> dict[str, Any]:
         answer = await self.session.fetch("GET", f"/ojs/v1/checkpoints/{segment(job.id)}/resume")

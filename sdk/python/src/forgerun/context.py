@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast
+from datetime import datetime, timezone
+from typing import Any, Literal, Protocol, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -66,12 +68,35 @@ class Fatal(Exception):
     """Raised by a handler: the job failed, and the same input would fail in the same way."""
 
 
+class Suspended(BaseException):
+    """Raised by `sleep`: the job goes back to its queue until then. Like `CancelledError`, it is not an `Exception`: let it pass."""
+
+    def __init__(self, after: float) -> None:
+        super().__init__(f"the job goes on in {after:g} s")
+        self.after = after
+
+
+LogLevel = Literal["debug", "info", "warn", "error"]
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line that a handler logged."""
+
+    at: datetime
+    level: LogLevel
+    stream: str
+    text: str
+
+
 class Backend(Protocol):
     """Where a context sends what a handler reports."""
 
     async def progress(self, job: JobInfo, percent: float, message: str | None) -> None: ...
     async def load_steps(self, job: JobInfo) -> dict[str, Any]: ...
     async def save_steps(self, job: JobInfo, steps: Mapping[str, Any]) -> None: ...
+    def log(self, job: JobInfo, line: LogLine) -> None: ...
+    async def pause(self, job: JobInfo, seconds: float) -> None: ...
 
 
 class AsyncContext:
@@ -85,6 +110,7 @@ class AsyncContext:
         self._cancelled = threading.Event()
         self._steps: dict[str, Any] | None = None
         self._recording = asyncio.Lock()
+        self._n_sleeps = 0
 
     @property
     def cancelled(self) -> bool:
@@ -96,6 +122,26 @@ class AsyncContext:
         if not 0 <= percent <= 100:
             raise ValueError(f"progress is 0 to 100, not {percent}")
         await self._backend.progress(self.job, percent, message)
+
+    def log(self, text: object, *, level: LogLevel = "info", stream: str = "log") -> None:
+        """Adds a line to the log of the job, which is kept and deleted with it. Returns at once; lines are sent in batches.
+
+        The stream `output` is for partial results. A line that is lost is no reason to fail.
+        """
+        self._backend.log(self.job, _line(text, level, stream))
+
+    async def sleep(self, seconds: float, *, name: str | None = None) -> None:
+        """Goes on after so many seconds, on any worker, however often workers and servers are restarted meanwhile.
+
+        For longer than a few seconds the job goes back to its queue, and the handler runs again from its beginning: put what
+        comes before into steps. It counts as no attempt. Sleeps are told apart by their order, or by `name`.
+        """
+        self._n_sleeps += 1
+        label = f"sleep:{name or self._n_sleeps}"
+        until = await self.step(label, lambda: time.time() + seconds)
+        rest = until - time.time()
+        if rest > 0:
+            await self._backend.pause(self.job, rest)
 
     async def step(self, name: str, function: Callable[[], Awaitable[T] | T]) -> T:
         """The result of a step: of this run, or recorded by an attempt before.
@@ -127,6 +173,10 @@ class AsyncContext:
             steps[name] = result
 
 
+def _line(text: object, level: LogLevel, stream: str) -> LogLine:
+    return LogLine(datetime.now(timezone.utc), level, stream, str(text))
+
+
 class Context:
     """For handlers that are plain functions, which run on threads. They look at `cancelled` where they can stop."""
 
@@ -149,6 +199,14 @@ class Context:
     def progress(self, percent: float, message: str | None = None) -> None:
         """Reports how far the work is, 0 to 100. A report that is lost is no reason to fail."""
         self._call(self._async.progress(percent, message))
+
+    def log(self, text: object, *, level: LogLevel = "info", stream: str = "log") -> None:
+        """Adds a line to the log of the job. See `AsyncContext.log`."""
+        self._loop.call_soon_threadsafe(self._async._backend.log, self.job, _line(text, level, stream))
+
+    def sleep(self, seconds: float, *, name: str | None = None) -> None:
+        """Goes on after so many seconds, on any worker. See `AsyncContext.sleep`."""
+        self._call(self._async.sleep(seconds, name=name))
 
     def step(self, name: str, function: Callable[[], T]) -> T:
         """The result of a step: of this run, or recorded by an attempt before. See `AsyncContext.step`."""

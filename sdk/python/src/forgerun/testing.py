@@ -27,7 +27,7 @@ from typing import IO, Any
 
 from . import errors
 from ._submission import NewJob
-from .context import AsyncContext, Context, JobInfo
+from .context import AsyncContext, Context, JobInfo, LogLine
 from .job import RESULT_TIMEOUT, Status
 from .worker import Worker
 from .workflows import Workflow
@@ -137,6 +137,9 @@ class Inline:
     result: Any = None
     progress: list[tuple[float, str | None]] = field(default_factory=list)
     steps: dict[str, Any] = field(default_factory=dict)
+    logs: list[LogLine] = field(default_factory=list)
+    sleeps: list[float] = field(default_factory=list)
+    """Seconds that it slept; nothing waits for them."""
 
 
 class _Recorder:
@@ -153,6 +156,12 @@ class _Recorder:
 
     async def save_steps(self, job: JobInfo, steps: Mapping[str, Any]) -> None:
         self._inline.steps = dict(steps)
+
+    def log(self, job: JobInfo, line: LogLine) -> None:
+        self._inline.logs.append(line)
+
+    async def pause(self, job: JobInfo, seconds: float) -> None:
+        self._inline.sleeps.append(seconds)
 
 
 def run_inline(

@@ -1,6 +1,6 @@
 /** Runs a handler as a worker would, without a server. */
 
-import { Steps, type JobContext, type JobFacts } from "../worker/context.js";
+import { lineOf, Steps, type JobContext, type JobFacts, type LogLine } from "../worker/context.js";
 import type { Handler } from "../worker/loop.js";
 
 export interface InlineOptions {
@@ -21,11 +21,17 @@ export interface InlineRun<O> {
   progress: { percent: number; message: string | undefined }[];
   /** The results of its steps. */
   steps: Record<string, unknown>;
+  /** What it logged. */
+  logs: LogLine[];
+  /** Milliseconds that it slept; nothing waits for them. */
+  sleeps: number[];
 }
 
 /** Runs a handler once. What it throws is thrown. */
 export async function runInline<I, O>(handler: Handler<I, O>, input: I, options: InlineOptions = {}): Promise<InlineRun<O>> {
   const progress: InlineRun<O>["progress"] = [];
+  const logs: LogLine[] = [];
+  const sleeps: number[] = [];
   const recorded: Record<string, unknown> = { ...options.steps };
   const steps = new Steps({
     load: async () => ({ ...recorded }),
@@ -41,8 +47,13 @@ export async function runInline<I, O>(handler: Handler<I, O>, input: I, options:
     parents: options.parents ?? {},
     progress: async (percent, message) => void progress.push({ percent, message }),
     step: (name, fn) => steps.run(name, fn),
+    log: (text, options) => void logs.push(lineOf(text, options)),
+    sleep: async (span, name) => {
+      const rest = await steps.rest(span, name, Date.now);
+      if (rest > 0) sleeps.push(rest);
+    },
   };
   // As it would arrive: what JSON cannot hold does not reach a handler.
   const received = input === undefined ? null : (JSON.parse(JSON.stringify(input)) as I);
-  return { result: await handler(context, received as I), progress, steps: recorded };
+  return { result: await handler(context, received as I), progress, steps: recorded, logs, sleeps };
 }

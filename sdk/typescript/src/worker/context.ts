@@ -1,8 +1,12 @@
 /** What a handler can do beside its work. */
 
+import { durationMs, type Duration } from "../durations.js";
 import { ForgeRunError } from "../errors.js";
 import { inputOf } from "../submission.js";
 import { segment, type Transport } from "../transport.js";
+import { Suspended } from "./failure.js";
+import { PAUSE_HELD_MS, PAUSE_MAX_MS } from "./limits.js";
+import { LogSender } from "./logs.js";
 
 /** A job as the server hands it out. */
 export interface TakenJob {
@@ -33,6 +37,23 @@ export interface JobFacts {
   readonly traceparent: string | undefined;
 }
 
+export type LogLevel = "debug" | "info" | "warn" | "error";
+
+/** A line that a handler logged. */
+export interface LogLine {
+  at: Date;
+  level: LogLevel;
+  stream: string;
+  text: string;
+}
+
+export interface LogOptions {
+  /** `info` unless said otherwise. */
+  level?: LogLevel | undefined;
+  /** `log` unless said otherwise; `output` is for partial results. */
+  stream?: string | undefined;
+}
+
 /** What a handler is called with, beside its input. */
 export interface JobContext {
   readonly job: JobFacts;
@@ -50,6 +71,18 @@ export interface JobContext {
    * must be JSON; those of all steps of a job have at most 256 KiB together.
    */
   step<T>(name: string, fn: () => T | Promise<T>): Promise<T>;
+  /** Adds a line to the log of the job, which is kept and deleted with it. Returns at once; a line that gets lost is no reason to fail. */
+  log(text: unknown, options?: LogOptions): void;
+  /**
+   * Goes on after this time, on any worker, however often workers and servers are restarted meanwhile. For longer than a few seconds
+   * the job goes back to its queue, and the handler runs again from its beginning: put what comes before into steps. It counts
+   * as no attempt. Sleeps are told apart by their order, or by `name`.
+   */
+  sleep(span: Duration, name?: string): Promise<void>;
+}
+
+export function lineOf(text: unknown, { level = "info", stream = "log" }: LogOptions = {}): LogLine {
+  return { at: new Date(), level, stream, text: typeof text === "string" ? text : (JSON.stringify(text) ?? String(text)) };
 }
 
 export function factsOf(job: TakenJob): JobFacts {
@@ -86,6 +119,14 @@ export class Steps {
   private saving: Promise<unknown> = Promise.resolve();
 
   constructor(private readonly store: StepStore) {}
+
+  private sleeps = 0;
+
+  /** How many milliseconds of a sleep are left, now that it is recorded when it ends. */
+  async rest(span: Duration, name: string | undefined, now: () => number): Promise<number> {
+    const label = `sleep:${name ?? ++this.sleeps}`;
+    return (await this.run(label, () => now() + durationMs(span))) - now();
+  }
 
   async run<T>(name: string, fn: () => T | Promise<T>): Promise<T> {
     this.results ??= this.store.load();
@@ -141,7 +182,8 @@ export class CheckpointStore implements StepStore {
 /** The context of a job that a worker holds. */
 export class WorkerContext implements JobContext {
   readonly job: JobFacts;
-  private steps: Steps | undefined;
+  private readonly steps: Steps;
+  private logs: LogSender | undefined;
 
   constructor(
     private readonly transport: Transport,
@@ -151,6 +193,7 @@ export class WorkerContext implements JobContext {
     private readonly onLost: () => void,
   ) {
     this.job = factsOf(taken);
+    this.steps = new Steps(new CheckpointStore(transport, taken, signal));
   }
 
   get cancelled(): boolean {
@@ -170,12 +213,31 @@ export class WorkerContext implements JobContext {
 
   async step<T>(name: string, fn: () => T | Promise<T>): Promise<T> {
     try {
-      this.steps ??= new Steps(new CheckpointStore(this.transport, this.taken, this.signal));
       return await this.steps.run(name, fn);
     } catch (error) {
       this.noteLoss(error);
       throw error;
     }
+  }
+
+  log(text: unknown, options?: LogOptions): void {
+    this.logs ??= new LogSender(this.transport, this.taken, this.signal);
+    this.logs.add(lineOf(text, options));
+  }
+
+  /** Logs are taken only while the job is held, so they go before its end. */
+  async flushLogs(): Promise<void> {
+    await this.logs?.flush();
+  }
+
+  async sleep(span: Duration, name?: string): Promise<void> {
+    const { clock } = this.transport;
+    const rest = await this.steps.rest(span, name, () => clock.now()).catch((error: unknown) => {
+      this.noteLoss(error);
+      throw error;
+    });
+    if (rest > PAUSE_HELD_MS) throw new Suspended(Math.min(rest, PAUSE_MAX_MS));
+    if (rest > 0) await clock.sleep(rest, this.signal);
   }
 
   private noteLoss(error: unknown): void {

@@ -19,6 +19,15 @@ export class RetryLater extends Error {
   }
 }
 
+/** Thrown by `sleep`: the job goes back to its queue until then. It is no failure: throw it on if you catch it. */
+export class Suspended extends Error {
+  override name = "Suspended";
+
+  constructor(readonly delayMs: number) {
+    super(`the job goes on in ${delayMs} ms`);
+  }
+}
+
 /** What the server is told of a failure. */
 export interface Failure {
   code: string;

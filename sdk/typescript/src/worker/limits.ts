@@ -54,3 +54,20 @@ export const FETCH_GRACE_MS = 300;
 
 /** Lines of a stack that go with a failure. */
 export const TRACE_LINES_MAX = 30;
+
+/** Lines in one request, and their characters, unless one line alone has more. The server takes 1,000 lines of 16 KiB. */
+export const LOG_LINES_MAX = 1_000;
+export const LOG_BATCH_CHARS_MAX = 64 * 1024;
+export const LOG_LINE_CHARS_MAX = 4_000;
+
+/** Lines of a job that wait for the server; further ones are dropped. */
+export const LOG_PENDING_MAX = 10_000;
+
+/** How long lines gather. */
+export const LOG_FLUSH_MS = 200;
+
+/** How long a sleep keeps its job; for longer the job goes back until then. */
+export const PAUSE_HELD_MS = 2_000;
+
+/** How long a job goes back at most. The server allows a week. */
+export const PAUSE_MAX_MS = 6 * 86_400_000;

@@ -11,7 +11,7 @@ import { errorOfProblem, ForgeRunError } from "../errors.js";
 import { parse, segment, type Transport } from "../transport.js";
 import { inputOfJob, WorkerContext, type JobContext, type TakenJob } from "./context.js";
 import { failure, heldText, requeue, success, takeEnds, type End, type ExchangeAnswer } from "./exchange.js";
-import { failureOf, Fatal, RetryLater } from "./failure.js";
+import { failureOf, Fatal, RetryLater, Suspended } from "./failure.js";
 import { Held } from "./held.js";
 import {
   AHEAD_WAIT_MS, AWAY_FIRST_MS, AWAY_LONGEST_MS, FETCH_GRACE_MS, HOLD_MS, INLINE_CHARS_MAX, NO_HANDLER_DELAY_MS,
@@ -345,14 +345,15 @@ export class Loop {
     this.held.set(job.id, held);
     const beganAt = this.clock.now();
     const lose = () => held.abort("server", this.terms.graceMs);
+    const context = new WorkerContext(this.terms.transport, job, held.signal, lose);
     let end: End | undefined;
     try {
-      const context = new WorkerContext(this.terms.transport, job, held.signal, lose);
       const output = await held.run(async () => handler(context, inputOfJob(job)));
       end = await this.succeeded(held, output);
     } catch (thrown) {
       end = this.failedBy(held, thrown);
     }
+    await context.flushLogs();
     this.room.worked(this.clock.now() - beganAt);
     if (this.held.get(job.id) === held) this.held.delete(job.id);
     this.beginAhead();
@@ -367,6 +368,7 @@ export class Loop {
   private failedBy(held: Held, thrown: unknown): End {
     const { job } = held;
     if (held.cause === "stop") return requeue(job);
+    if (thrown instanceof Suspended) return requeue(job, Math.ceil(thrown.delayMs));
     const what = `job ${job.id} (${job.type})`;
     if (thrown instanceof RetryLater) {
       this.terms.log("info", `${what} is to be tried again later: ${thrown.message}`);

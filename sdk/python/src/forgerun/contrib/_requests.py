@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,9 +12,14 @@ from typing import Any
 
 from .. import webhooks
 from .._handler import failure_of
+from .._run import PAUSE_HELD
 from .._session import to_json
-from ..context import AsyncContext, Context, JobInfo
+from ..context import AsyncContext, Context, JobInfo, LogLine
 from ..worker import Worker
+
+log = logging.getLogger("forgerun.worker")
+
+_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING, "error": logging.ERROR}
 
 Verify = Callable[[bytes, Mapping[str, str]], Any]
 
@@ -50,7 +56,7 @@ def receive(verify: Verify, body: bytes, headers: Mapping[str, str]) -> tuple[An
 
 
 class _NoServer:
-    """A context behind `worker http` has no lease of its own: progress and steps stay with this process."""
+    """A context behind `worker http` has no lease of its own: progress, logs and steps stay with this process."""
 
     async def progress(self, job: JobInfo, percent: float, message: str | None) -> None:
         pass
@@ -60,6 +66,14 @@ class _NoServer:
 
     async def save_steps(self, job: JobInfo, steps: Mapping[str, Any]) -> None:
         pass
+
+    def log(self, job: JobInfo, line: LogLine) -> None:
+        log.log(_LEVELS[line.level], "job %s: %s", job.id, line.text)
+
+    async def pause(self, job: JobInfo, seconds: float) -> None:
+        if seconds > PAUSE_HELD:
+            raise RuntimeError(f"a handler behind `worker http` can sleep {PAUSE_HELD:g} s at most, not {seconds:g}")
+        await asyncio.sleep(seconds)
 
 
 async def work(worker: Worker, verify: Verify, body: bytes, headers: Mapping[str, str]) -> Answer:
