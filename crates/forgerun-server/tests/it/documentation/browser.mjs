@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { strict as assert } from "node:assert";
 import { readFileSync } from "node:fs";
 
-const { SERVER, PICTURES, TOOLS, CHROMIUM = "/usr/bin/chromium" } = process.env;
+const { SERVER, SITE, PICTURES, TOOLS, CHROMIUM = "/usr/bin/chromium" } = process.env;
 const require = createRequire(`${TOOLS}/`);
 const { chromium } = require("playwright-core");
 const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
@@ -109,6 +109,21 @@ await step("without script every page is there", async () => {
   await reader.locator("#q").fill("lease token");
   await reader.keyboard.press("Enter");
   await reader.locator(".results a").first().waitFor();
+});
+
+await step("a folder of files is searched without a server", async () => {
+  const context = await browser.newContext();
+  const reader = await context.newPage();
+  reader.on("pageerror", error => complaints.push(`${reader.url()}: ${error}`));
+  await reader.goto(`file://${SITE}/reference/cli.html`);
+  await reader.locator("#q").fill("exit codes [x]?");
+  await reader.keyboard.press("Enter");
+  await reader.getByText("0 sections").waitFor();
+  await reader.locator("#q").fill("exit codes");
+  await reader.keyboard.press("Enter");
+  await reader.locator("#results a").first().click();
+  assert.match(reader.url(), /reference\/cli\.html#exit-codes$/);
+  await context.close();
 });
 
 await step("nothing is loaded from elsewhere, and the browser complains of nothing", async () => {
