@@ -33,7 +33,7 @@ async function step(name, run) {
   }
 }
 
-const PAGES = ["/docs", "/docs/reference/cli", "/docs/reference/configuration", "/docs/api", "/docs/api/jobs", "/docs/search?q=lease"];
+const PAGES = ["/docs", "/docs/start/sixty-seconds", "/docs/reference/cli", "/docs/reference/configuration", "/docs/api", "/docs/api/jobs", "/docs/search?q=lease"];
 const page = await open({ permissions: ["clipboard-read", "clipboard-write"] });
 
 await step("the search finds a section, and its link leads there", async () => {
@@ -53,6 +53,17 @@ await step("a block of code is copied", async () => {
   await block.getByRole("button", { name: "Copy" }).click();
   await block.getByRole("button", { name: "Copied" }).waitFor();
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^forgerun config/);
+});
+
+await step("a language is chosen for all tabs and kept", async () => {
+  await page.goto("/docs/start/sixty-seconds");
+  const tabs = page.locator(".tabs").first();
+  assert.ok(await tabs.locator(".language-sh").first().isVisible());
+  await tabs.getByText("Python", { exact: true }).click();
+  assert.ok(await tabs.locator(".language-python").isVisible());
+  assert.ok(!await tabs.locator(".language-sh").first().isVisible());
+  await page.reload();
+  assert.ok(await page.locator(".tabs .language-python").first().isVisible());
 });
 
 await step("dark and light are chosen and kept", async () => {

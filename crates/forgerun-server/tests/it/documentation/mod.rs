@@ -24,5 +24,5 @@ fn the_documentation_works_in_a_browser() {
     let (steps, log) = (text(&output.stdout), text(&output.stderr));
     println!("{steps}");
     assert!(output.status.success(), "{steps}\n{log}");
-    assert!(steps.lines().filter(|line| line.starts_with("ok")).count() >= 6, "{steps}");
+    assert!(steps.lines().filter(|line| line.starts_with("ok")).count() >= 7, "{steps}");
 }
