@@ -81,9 +81,8 @@ fn unknown_keys(page: &File, keys: &BTreeMap<String, String>) -> Vec<String> {
 
 /// The table of errors, one row per kind.
 fn errors() -> String {
-    let mut table = String::from(
-        "| code | Open Job Spec | type | status | retry | meaning |\n|---|---|---|---|---|---|\n",
-    );
+    let mut table =
+        String::from("| type | status | retry | meaning, code, code of Open Job Spec |\n|---|---|---|---|\n");
     for kind in Kind::ALL {
         let entry = kind.entry();
         let status = match entry.level {
@@ -91,13 +90,10 @@ fn errors() -> String {
             ErrorLevel::Job => "job".to_owned(),
         };
         let retry = if entry.retryable { "yes" } else { "no" };
-        let row = format!(
-            "| `{}` | `{}` | `{}` | {status} | {retry} | {} |\n",
-            entry.rfa,
-            status::code(*kind, Dialect::Ojs),
-            entry.slug,
-            entry.meaning.replace('|', "\\|")
-        );
+        let ojs = status::code(*kind, Dialect::Ojs);
+        let codes = if ojs == entry.rfa { format!("`{ojs}`") } else { format!("`{}`, `{ojs}`", entry.rfa) };
+        let meaning = entry.meaning.replace('|', "\\|");
+        let row = format!("| `{}` | {status} | {retry} | {meaning}<br>{codes} |\n", entry.slug);
         if !table.contains(&row) {
             table += &row;
         }
