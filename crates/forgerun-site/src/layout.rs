@@ -2,6 +2,7 @@
 
 use maud::{DOCTYPE, Markup, Render, html};
 
+use crate::SEARCH_INDEX;
 use crate::address::{self, Style};
 use crate::api::{ApiPage, OVERVIEW};
 use crate::book::{Book, Page, Part};
@@ -73,7 +74,8 @@ pub(crate) fn search(book: &Book, query: &str, found: &[Found<'_>], style: Style
         h1 { "Search" }
         @if style == Style::Files {
             p #results-note aria-live="polite" { "The search needs JavaScript." }
-            ol #results .results data-index=(address::asset(from, "search.json", style)) { li { "…" } }
+            ol #results .results { li { "…" } }
+            script src=(address::asset(from, SEARCH_INDEX, style)) {}
         } @else if query.trim().is_empty() {
             p { "Enter words above. A section is found if it has all of them." }
         } @else if found.is_empty() {

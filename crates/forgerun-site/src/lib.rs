@@ -30,6 +30,11 @@ pub use address::Style;
 
 const HTML: &str = "text/html; charset=utf-8";
 
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// All sections as a script: pages that are opened as files may not fetch.
+pub(crate) const SEARCH_INDEX: &str = "search-index.js";
+
 /// Path of the search.
 pub const SEARCH: &str = "search";
 
@@ -68,14 +73,11 @@ impl Site {
         }
         files.insert(String::new(), html(layout::home(&book, style)));
         files.insert("site.css".into(), asset("text/css; charset=utf-8", include_str!("assets/site.css")));
-        files.insert(
-            "site.js".into(),
-            asset("text/javascript; charset=utf-8", include_str!("assets/site.js")),
-        );
+        files.insert("site.js".into(), asset(SCRIPT, include_str!("assets/site.js")));
         files.insert("icon.svg".into(), asset("image/svg+xml", include_str!("assets/icon.svg")));
         if style == Style::Files {
             files.insert(SEARCH.into(), html(layout::search(&book, "", &[], style)));
-            files.insert("search.json".into(), asset("application/json", &search::index(&sections, style)));
+            files.insert(SEARCH_INDEX.into(), asset(SCRIPT, &search::index(&sections, style)));
         }
         Site { files, search: Search(sections) }
     }

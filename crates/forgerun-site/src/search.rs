@@ -61,22 +61,25 @@ impl Section {
         let text = self.text.to_lowercase();
         let mut sum = 0;
         for word in words {
-            let in_text = text.matches(word.as_str()).take(5).count();
-            let score =
-                usize::from(heading.contains(word)) * 20 + usize::from(title.contains(word)) * 8 + in_text;
+            let in_text = starts(&text, word).take(5).count();
+            let in_heading = starts(&heading, word).take(1).count();
+            let in_title = starts(&title, word).take(1).count();
+            let score = in_heading * 20 + in_title * 8 + in_text;
             if score == 0 {
                 return 0;
             }
             sum += score;
         }
-        sum + usize::from(heading.is_empty()) * 2
+        // Pages for contributors come after those for users.
+        let share = if self.address.starts_with("internals/") { 8 } else { 1 };
+        (sum + usize::from(heading.is_empty()) * 2).div_ceil(share)
     }
 
     /// The text around the first word.
     fn excerpt(&self, words: &[String]) -> String {
         let letters: Vec<char> = self.text.chars().collect();
         let lower: String = letters.iter().map(|c| c.to_lowercase().next().unwrap_or(*c)).collect();
-        let first = words.iter().filter_map(|word| lower.find(word.as_str())).min().unwrap_or(0);
+        let first = words.iter().filter_map(|word| starts(&lower, word).next()).min().unwrap_or(0);
         let middle = lower[..first].chars().count();
         let start = middle.saturating_sub(EXCERPT.0);
         let end = (middle + EXCERPT.1).min(letters.len());
@@ -91,6 +94,12 @@ impl Section {
 pub(crate) struct Found<'a> {
     pub(crate) section: &'a Section,
     pub(crate) excerpt: String,
+}
+
+/// Where words of a text begin like this one.
+fn starts<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+    let is_start = |at: &usize| !text[..*at].chars().next_back().is_some_and(char::is_alphanumeric);
+    text.match_indices(word).map(|(at, _)| at).filter(is_start)
 }
 
 /// The words of a query, in lower case.
@@ -117,7 +126,7 @@ pub(crate) fn index(sections: &[Section], style: Style) -> String {
     let rows = sections.iter().map(|section| {
         json!([section.page, section.heading, section.link(crate::SEARCH, style), section.text])
     });
-    serde_json::Value::from_iter(rows).to_string()
+    format!("globalThis.SECTIONS = {};\n", serde_json::Value::from_iter(rows))
 }
 
 #[cfg(test)]
@@ -143,6 +152,16 @@ mod tests {
         assert_eq!(headings("LEASE worker"), ["The end of a lease", "Heartbeats"]);
         assert_eq!(headings("token nowhere"), [""; 0]);
         assert_eq!(headings("  "), [""; 0]);
+    }
+
+    #[test]
+    fn words_are_found_by_their_beginning_and_pages_for_contributors_come_last() {
+        let mut inner = Section::new("Decisions", "internals/adr").under("Leases of leases", "y");
+        inner.add("A lease.");
+        let sections = [inner, section("Release", "A release."), section("Other", "Its leases.")];
+        let found: Vec<_> =
+            find(&sections, "lease").iter().map(|found| found.section.heading.clone()).collect();
+        assert_eq!(found, ["Other", "Release", "Leases of leases"]);
     }
 
     #[test]

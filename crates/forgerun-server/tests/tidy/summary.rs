@@ -42,7 +42,7 @@ fn slug(heading: &str) -> String {
 
 fn anchors(text: &str) -> BTreeSet<String> {
     let prose = prose(text);
-    let headings = prose.lines().filter_map(|line| Some(line.trim_start_matches('#').strip_prefix(' ')?));
+    let headings = prose.lines().filter_map(|line| line.trim_start_matches('#').strip_prefix(' '));
     headings.map(slug).collect()
 }
 

@@ -3,14 +3,14 @@
 //! The table of errors is made from the catalogue; `FORGERUN_WRITE_TABLES=1 cargo test --test tidy`
 //! writes it into its page. The others have words of their own, one row per line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use forgerun_core::catalog::{ErrorLevel, Kind};
 use forgerun_core::job::Dialect;
 use forgerun_wire::event::Word;
 use forgerun_wire::status;
 
-use crate::repo;
+use crate::repo::{self, File};
 
 const MANUAL: &str = "crates/forgerun-server/forgerun.default.toml";
 const CONFIGURATION: &str = "docs/reference/configuration.md";
@@ -56,11 +56,33 @@ fn wrong_keys(manual: &str, page: &str) -> Vec<String> {
     missing.chain(gone.map(|key| format!("{CONFIGURATION} has {key}, which does not exist"))).collect()
 }
 
+/// Names on pages that look like keys and are none: of a broker, of a job, of SDKs.
+const NO_KEYS: [&str; 4] = ["ojs.exchange.", "retry.max_attempts", "webhooks.verify", "webhooks.Verify"];
+
+/// Keys between backticks that do not exist: `section.name` of a section of the manual.
+fn unknown_keys(page: &File, keys: &BTreeMap<String, String>) -> Vec<String> {
+    let section = |name: &str| name.split('.').next().unwrap_or("").to_owned();
+    let sections: BTreeSet<String> = keys.keys().map(|key| section(key)).collect();
+    let prose = page.text.split("\n```").step_by(2);
+    let code = prose.flat_map(|text| text.split('`').skip(1).step_by(2));
+    let names = code.map(|text| text.split(" = ").next().unwrap_or(""));
+    let is_key = |name: &&str| {
+        let parts: Vec<&str> = name.split('.').collect();
+        let is_plain = parts
+            .iter()
+            .all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphabetic() || c == '_'));
+        parts.len() > 1 && is_plain && sections.contains(&section(name))
+    };
+    let unknown = names
+        .filter(is_key)
+        .filter(|name| !keys.contains_key(*name) && !NO_KEYS.iter().any(|prefix| name.starts_with(prefix)));
+    unknown.map(|name| format!("{}: there is no key {name}", page.path)).collect()
+}
+
 /// The table of errors, one row per kind.
 fn errors() -> String {
-    let mut table = String::from(
-        "| code | Open Job Spec | type | status | retry | meaning |\n|---|---|---|---|---|---|\n",
-    );
+    let mut table =
+        String::from("| type | status | retry | meaning, code, code of Open Job Spec |\n|---|---|---|---|\n");
     for kind in Kind::ALL {
         let entry = kind.entry();
         let status = match entry.level {
@@ -68,13 +90,10 @@ fn errors() -> String {
             ErrorLevel::Job => "job".to_owned(),
         };
         let retry = if entry.retryable { "yes" } else { "no" };
-        let row = format!(
-            "| `{}` | `{}` | `{}` | {status} | {retry} | {} |\n",
-            entry.rfa,
-            status::code(*kind, Dialect::Ojs),
-            entry.slug,
-            entry.meaning.replace('|', "\\|")
-        );
+        let ojs = status::code(*kind, Dialect::Ojs);
+        let codes = if ojs == entry.rfa { format!("`{ojs}`") } else { format!("`{}`, `{ojs}`", entry.rfa) };
+        let meaning = entry.meaning.replace('|', "\\|");
+        let row = format!("| `{}` | {status} | {retry} | {meaning}<br>{codes} |\n", entry.slug);
         if !table.contains(&row) {
             table += &row;
         }
@@ -110,6 +129,16 @@ mod can_fail {
     }
 
     #[test]
+    fn a_key_that_does_not_exist_is_named() {
+        let keys = keys("[server]\nlisten = 1\n");
+        let text = "`server.listen` `server.lisen = 2` `server.*` `other.key` `ojs.exchange.a`\n\n```\n`server.x`\n```\n";
+        assert_eq!(
+            unknown_keys(&File::new("docs/a.md", text), &keys),
+            ["docs/a.md: there is no key server.lisen"]
+        );
+    }
+
+    #[test]
     fn an_event_without_a_row_is_named() {
         assert_eq!(missing_events("").len(), Word::ALL.len());
     }
@@ -124,6 +153,14 @@ mod can_fail {
 #[test]
 fn the_page_of_the_configuration_has_every_key_with_its_default() {
     crate::assert_tidy(&wrong_keys(&repo::read(MANUAL), &repo::read(CONFIGURATION)));
+}
+
+#[test]
+fn keys_that_pages_name_exist() {
+    let keys = keys(&repo::read(MANUAL));
+    let pages = repo::files("docs", "md");
+    let pages = pages.iter().filter(|page| !page.path.starts_with("docs/internals/"));
+    crate::assert_tidy(&pages.flat_map(|page| unknown_keys(page, &keys)).collect::<Vec<_>>());
 }
 
 #[test]

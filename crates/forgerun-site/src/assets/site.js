@@ -55,16 +55,17 @@
   const results = document.getElementById("results");
   if (results) searchFiles(results);
 
-  async function searchFiles(list) {
+  function searchFiles(list) {
     const query = new URLSearchParams(location.search).get("q") || "";
     const note = document.getElementById("results-note");
     document.getElementById("q").value = query;
     list.replaceChildren();
     const words = query.toLowerCase().split(/\s+/).filter(Boolean).slice(0, 8);
     if (words.length === 0) { note.textContent = "Enter words above."; return; }
-    const sections = await (await fetch(list.dataset.index)).json();
-    const count = (text, word) => text.toLowerCase().split(word).length - 1;
-    const score = ([page, heading, , text]) => words.reduce((sum, word) => {
+    const escaped = words.map((word) => new RegExp(`(?<![\\p{L}\\p{N}])${word.replace(/[$()*+./?[\\\]^{|}]/g, "\\$&")}`, "giu"));
+    const count = (text, word) => (text.match(word) || []).length;
+    const sections = globalThis.SECTIONS || [];
+    const score = ([page, heading, , text]) => escaped.reduce((sum, word) => {
       const one = 20 * Math.min(count(heading, word), 1) + 8 * Math.min(count(page, word), 1) + Math.min(count(text, word), 5);
       return sum === null || one === 0 ? null : sum + one;
     }, 0);

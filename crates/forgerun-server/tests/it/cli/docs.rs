@@ -27,8 +27,8 @@ fn all_pages_are_written_as_files() {
         ("index.html", "href=\"reference/cli.html\""),
         ("reference/cli.html", "<h1 id=\"command-line\">"),
         ("api/jobs.html", "submitJob"),
-        ("search.html", "data-index=\"search.json\""),
-        ("search.json", "Command line"),
+        ("search.html", "src=\"search-index.js\""),
+        ("search-index.js", "Command line"),
         ("site.css", ":root"),
         ("site.js", "clipboard"),
     ] {

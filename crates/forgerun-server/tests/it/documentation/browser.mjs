@@ -4,7 +4,7 @@ import { createRequire } from "node:module";
 import { strict as assert } from "node:assert";
 import { readFileSync } from "node:fs";
 
-const { SERVER, PICTURES, TOOLS, CHROMIUM = "/usr/bin/chromium" } = process.env;
+const { SERVER, SITE, PICTURES, TOOLS, CHROMIUM = "/usr/bin/chromium" } = process.env;
 const require = createRequire(`${TOOLS}/`);
 const { chromium } = require("playwright-core");
 const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
@@ -33,7 +33,7 @@ async function step(name, run) {
   }
 }
 
-const PAGES = ["/docs", "/docs/reference/cli", "/docs/reference/configuration", "/docs/api", "/docs/api/jobs", "/docs/search?q=lease"];
+const PAGES = ["/docs", "/docs/start/sixty-seconds", "/docs/reference/cli", "/docs/reference/configuration", "/docs/api", "/docs/api/jobs", "/docs/search?q=lease"];
 const page = await open({ permissions: ["clipboard-read", "clipboard-write"] });
 
 await step("the search finds a section, and its link leads there", async () => {
@@ -53,6 +53,17 @@ await step("a block of code is copied", async () => {
   await block.getByRole("button", { name: "Copy" }).click();
   await block.getByRole("button", { name: "Copied" }).waitFor();
   assert.match(await page.evaluate(() => navigator.clipboard.readText()), /^forgerun config/);
+});
+
+await step("a language is chosen for all tabs and kept", async () => {
+  await page.goto("/docs/start/sixty-seconds");
+  const tabs = page.locator(".tabs").first();
+  assert.ok(await tabs.locator(".language-sh").first().isVisible());
+  await tabs.getByText("Python", { exact: true }).click();
+  assert.ok(await tabs.locator(".language-python").isVisible());
+  assert.ok(!await tabs.locator(".language-sh").first().isVisible());
+  await page.reload();
+  assert.ok(await page.locator(".tabs .language-python").first().isVisible());
 });
 
 await step("dark and light are chosen and kept", async () => {
@@ -98,6 +109,21 @@ await step("without script every page is there", async () => {
   await reader.locator("#q").fill("lease token");
   await reader.keyboard.press("Enter");
   await reader.locator(".results a").first().waitFor();
+});
+
+await step("a folder of files is searched without a server", async () => {
+  const context = await browser.newContext();
+  const reader = await context.newPage();
+  reader.on("pageerror", error => complaints.push(`${reader.url()}: ${error}`));
+  await reader.goto(`file://${SITE}/reference/cli.html`);
+  await reader.locator("#q").fill("exit codes [x]?");
+  await reader.keyboard.press("Enter");
+  await reader.getByText("0 sections").waitFor();
+  await reader.locator("#q").fill("exit codes");
+  await reader.keyboard.press("Enter");
+  await reader.locator("#results a").first().click();
+  assert.match(reader.url(), /reference\/cli\.html#exit-codes$/);
+  await context.close();
 });
 
 await step("nothing is loaded from elsewhere, and the browser complains of nothing", async () => {

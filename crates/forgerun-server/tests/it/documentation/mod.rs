@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::process::{Server, forgerun};
+use crate::process::{Server, forgerun, run};
 
 /// The script prints a line for each step; one that begins with `FAILED` is what is wrong.
 #[test]
 fn the_documentation_works_in_a_browser() {
     let server = Server::start(&mut forgerun(&["dev", "--listen", "127.0.0.1:0"]));
+    let site = tempfile::tempdir().unwrap();
+    assert_eq!(run(forgerun(&["docs", "--build"]).arg(site.path())).code, Some(0));
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let pictures = target.join("screenshots");
     std::fs::create_dir_all(&pictures).unwrap();
@@ -17,6 +19,7 @@ fn the_documentation_works_in_a_browser() {
         .arg(script)
         .env("TOOLS", target.join("tools/node_modules"))
         .env("SERVER", format!("http://{}", server.address))
+        .env("SITE", site.path())
         .env("PICTURES", &pictures)
         .output()
         .unwrap_or_else(|error| panic!("node does not run ({error}): install it with make tools"));
@@ -24,5 +27,5 @@ fn the_documentation_works_in_a_browser() {
     let (steps, log) = (text(&output.stdout), text(&output.stderr));
     println!("{steps}");
     assert!(output.status.success(), "{steps}\n{log}");
-    assert!(steps.lines().filter(|line| line.starts_with("ok")).count() >= 6, "{steps}");
+    assert!(steps.lines().filter(|line| line.starts_with("ok")).count() >= 8, "{steps}");
 }
