@@ -59,7 +59,7 @@ pub use webhook::{
     WebhookChange, WebhookCommand,
 };
 pub use worker::{Heartbeat, HeartbeatAnswer, WorkerCommand, WorkerLost};
-pub use workflow::{NewStep, NewWorkflow};
+pub use workflow::{AddSteps, ListElements, ListRead, ListWanted, NewStep, NewWorkflow};
 
 #[derive(Clone, Debug)]
 pub enum Command {
@@ -67,6 +67,10 @@ pub enum Command {
     Submit(Submit),
     /// A new workflow. Cancelling, retrying and forgetting it are commands to its own job.
     Workflow(Box<NewWorkflow>),
+    /// New steps of a running workflow.
+    AddSteps(Box<AddSteps>),
+    /// Elements of the list of a `for_each`.
+    ListElements(Box<ListElements>),
     Claim(Claim),
     Start(HeldJob),
     /// A result that arrives before the attempt ends.
@@ -443,6 +447,8 @@ pub enum Answer {
         failures: FailuresDue,
         /// Schedules with due ticks, to be processed by [`ScheduleCommand::Fire`].
         schedules: Vec<Schedule>,
+        /// Lists to be read, for [`Command::ListElements`].
+        lists: Vec<ListWanted>,
     },
     /// The schedule, or its last state before it was deleted.
     Schedule {

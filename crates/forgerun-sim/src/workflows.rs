@@ -9,7 +9,7 @@ use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::{Head, IdempotencyKey, Input, Job};
 use forgerun_core::state::State;
 use forgerun_core::workflow::{
-    FailurePolicy, StepCondition, StepDefinition, StepState, Workflow, WorkflowForm, WorkflowHead,
+    FailurePolicy, StepCondition, StepDefinition, StepState, StepWork, Workflow, WorkflowForm, WorkflowHead,
 };
 use forgerun_core::{Answer, Changes, Command};
 use forgerun_engine::{Clock, Error};
@@ -63,10 +63,10 @@ fn steps(context: &SimContext, client: ClientId) -> Vec<NewStep> {
     let n_steps = 2 + context.world.below(5) as u32;
     let definition = || {
         let head = Head { unique: None, ..clients::head(context, client) };
-        StepDefinition { head: Arc::new(head), input: Arc::new(Input::default()) }
+        StepDefinition { head: Arc::new(head), input: Arc::new(Input::default()), work: StepWork::Job }
     };
     let step = |index: u32| {
-        let StepDefinition { head, input } = definition();
+        let StepDefinition { head, input, .. } = definition();
         let after = (0..index).filter(|_| context.world.chance(450)).collect();
         let when = match context.world.below(6) {
             0 => StepCondition::AllEnded,
@@ -74,7 +74,7 @@ fn steps(context: &SimContext, client: ClientId) -> Vec<NewStep> {
             _ => StepCondition::AllSucceeded,
         };
         let compensation = context.world.chance(400).then(definition);
-        NewStep { id: index.to_string(), after, when, head, input, compensation }
+        NewStep { id: index.to_string(), after, when, head, input, compensation, work: StepWork::Job }
     };
     (0..n_steps).map(step).collect()
 }

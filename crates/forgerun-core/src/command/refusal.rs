@@ -78,6 +78,12 @@ pub enum Refusal {
     /// The workflow cannot continue from this step: the steps it depends on did not end as
     /// required.
     StepNotReady,
+    /// The job is no step of this workflow, or an element of a `for_each`.
+    NotItsStep,
+    /// The workflow has a step with the id of this new one, by its position.
+    StepExists {
+        index: usize,
+    },
     WorkerNotFound,
     /// Another node holds the sink.
     SinkHeld,
@@ -108,15 +114,19 @@ impl Refusal {
             Refusal::WrongState(_) | Refusal::LeaseLost | Refusal::NoDeadLetter | Refusal::StepNotReady => {
                 Kind::IllegalTransition
             }
-            Refusal::WrongItems { .. } | Refusal::TooManyJobs | Refusal::BadWorkflow(_) => Kind::InvalidArgs,
+            Refusal::WrongItems { .. }
+            | Refusal::TooManyJobs
+            | Refusal::BadWorkflow(_)
+            | Refusal::NotItsStep => Kind::InvalidArgs,
             Refusal::AlreadyCompleted(_) => Kind::AlreadyCompleted,
             Refusal::AlreadyCanceled => Kind::AlreadyCancelled,
             Refusal::RetryLimitReached { .. } => Kind::RetryLimitReached,
             Refusal::IdempotencyConflict(_) => Kind::IdempotencyConflict,
             Refusal::TooLate => Kind::ScheduleInPast,
-            Refusal::Duplicate { .. } | Refusal::DuplicateWithin { .. } | Refusal::RedriveRunning(_) => {
-                Kind::Duplicate
-            }
+            Refusal::Duplicate { .. }
+            | Refusal::DuplicateWithin { .. }
+            | Refusal::RedriveRunning(_)
+            | Refusal::StepExists { .. } => Kind::Duplicate,
             Refusal::QueueFull { .. } => Kind::QueueFull,
             Refusal::QueuePaused { .. } => Kind::QueuePaused,
             Refusal::ScheduleNotFound => Kind::ScheduleNotFound,

@@ -335,7 +335,9 @@ impl<'a> WorkingSet<'a> {
         self.changes.uniques_removed.extend(job.head.unique.as_ref().map(|unique| (unique.key, id)));
         self.changes.forgotten.push(Forgotten { job: id, executions, client, at: now, kept });
         self.outbox.forget(id);
-        if job.head.workflow_head.is_some() {
+        if self.is_for_each(slot) {
+            self.forget_for_each(id);
+        } else if self.job(slot).head.workflow_head.is_some() {
             self.forget_workflow(id);
         }
         self.forget_checkpoint(id);

@@ -223,6 +223,7 @@ impl Job {
         }
         out.number(41, u64::from(self.tally.completed));
         out.number(42, u64::from(self.tally.failed));
+        out.number(78, u64::from(self.steps_added));
         out.flag(43, self.expired);
         if let Some(FailureId(failure)) = self.failure {
             out.bytes(44, &failure.to_be_bytes());
@@ -269,6 +270,7 @@ impl Job {
             40 => self.result = Some(decode_result(field.bytes)?),
             41 => self.tally.completed = field.small()?,
             42 => self.tally.failed = field.small()?,
+            78 => self.steps_added = field.small()?,
             43 => self.expired = field.flag()?,
             44 => {
                 let bytes = field.bytes.try_into().map_err(|_| Corrupt)?;
@@ -361,12 +363,12 @@ fn encode_workflow(workflow: &WorkflowHead, out: &mut Writer<'_>) {
 }
 
 fn decode_workflow(bytes: &[u8]) -> Result<WorkflowHead, Corrupt> {
-    use WorkflowForm::{Batch, Chain, Graph, Group};
+    use WorkflowForm::{Batch, Chain, ForEach, Graph, Group};
     let mut workflow = WorkflowHead { form: Chain, name: "".into() };
     for field in Fields(bytes) {
         let field = field?;
         match field.tag {
-            1 => workflow.form = pick(&field, [Chain, Group, Batch, Graph])?,
+            1 => workflow.form = pick(&field, [Chain, Group, Batch, Graph, ForEach])?,
             2 => workflow.name = field.text()?,
             _ => {}
         }

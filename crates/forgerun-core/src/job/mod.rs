@@ -350,6 +350,8 @@ pub struct Job {
     pub message: Option<String>,
     /// Item counts of a batch, as of the newest report.
     pub tally: Tally,
+    /// Steps that were added to a workflow while it ran; this is its own job.
+    pub steps_added: u32,
     /// Failed attempts of all executions, oldest first; at most [`limits::ERRORS_MAX`].
     pub errors: Vec<AttemptError>,
     /// Who cancelled it and why.
@@ -434,6 +436,7 @@ impl Job {
             progress: None,
             message: None,
             tally: Tally::default(),
+            steps_added: 0,
             errors: Vec::new(),
             cancel: None,
             expired: false,

@@ -293,7 +293,7 @@ pub(super) fn check(steps: &[GraphStep]) -> Result<(), BadWorkflow> {
     if steps.is_empty() {
         return Err(BadWorkflow::Empty);
     }
-    if steps.len() > limits::WORKFLOW_STEPS_MAX {
+    if steps.iter().filter(|step| step.undoes.is_none()).count() > limits::WORKFLOW_STEPS_MAX {
         return Err(BadWorkflow::TooManySteps);
     }
     if steps.iter().map(|step| step.after.len()).sum::<usize>() > limits::WORKFLOW_EDGES_MAX {

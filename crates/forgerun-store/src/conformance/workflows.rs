@@ -11,7 +11,7 @@ use forgerun_core::job::{Input, Job};
 use forgerun_core::limits;
 use forgerun_core::state::State;
 use forgerun_core::workflow::{
-    FailurePolicy, StepCondition, StepState, Workflow, WorkflowForm, WorkflowHead, WorkflowPart,
+    FailurePolicy, StepCondition, StepState, StepWork, Workflow, WorkflowForm, WorkflowHead, WorkflowPart,
 };
 
 use super::Fixture;
@@ -22,7 +22,15 @@ use crate::{Filter, Store};
 
 pub(super) fn step(n: u64, after: &[u32], when: StepCondition) -> NewStep {
     let NewJob { head, input, .. } = job(n, "steps");
-    NewStep { id: format!("step-{n}"), after: after.to_vec(), when, head, input, compensation: None }
+    NewStep {
+        id: format!("step-{n}"),
+        after: after.to_vec(),
+        when,
+        head,
+        input,
+        compensation: None,
+        work: StepWork::Job,
+    }
 }
 
 /// So many steps at once, and two that follow: one however they end, one if a step failed.
