@@ -11,6 +11,7 @@ mod redrive;
 mod refusal;
 mod schedule;
 mod schema;
+mod signal;
 mod sink;
 mod webhook;
 mod weight;
@@ -53,6 +54,7 @@ pub use redrive::{RedriveCommand, RedriveStep, RedriveTarget};
 pub use refusal::Refusal;
 pub use schedule::{DueTick, Firing, PutSchedule, ResumeSchedule, ScheduleCommand, Trigger};
 pub use schema::SchemaCommand;
+pub use signal::{SendSignal, SignalTarget};
 pub use sink::{SinkCommand, SinkReport, SinkTake};
 pub use webhook::{
     ClaimedDeliveries, DeliveryClaim, DeliveryCommand, OwnedWebhook, SendResult, Settle, SigningCommand,
@@ -67,6 +69,8 @@ pub enum Command {
     Submit(Submit),
     /// A new workflow. Cancelling, retrying and forgetting it are commands to its own job.
     Workflow(Box<NewWorkflow>),
+    /// End the wait of a workflow for a signal, or keep the signal for it.
+    Signal(Box<SendSignal>),
     Claim(Claim),
     Start(HeldJob),
     /// A result that arrives before the attempt ends.

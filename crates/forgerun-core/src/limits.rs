@@ -46,6 +46,20 @@ pub const COMPENSATION_FAILURES_NAMED: usize = 10;
 /// may need its result.
 pub const WORKFLOW_STEP_KEEP: Duration = Duration::from_secs(3600);
 
+/// The longest wait of a step.
+pub const WAIT_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
+pub const SIGNAL_NAME_BYTES_MAX: usize = 64;
+
+/// Bytes of a signal's body. It becomes the result of a step, or a record if it came early.
+pub const SIGNAL_BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Kept signals of one workflow that are loaded together.
+pub const SIGNALS_LOADED_MAX: usize = 32;
+
+/// Bytes of the schema of a signal's body. Read with the definition of its step.
+pub const SIGNAL_SCHEMA_BYTES_MAX: usize = 16 * 1024;
+
 pub const ITEM_ID_BYTES_MAX: usize = 128;
 
 /// Bytes of an item's error message. An outcome lists a hundred of them.

@@ -17,6 +17,7 @@ impl Command {
                 });
                 of_jobs(&workflow.submit) + inputs.map(|input| of_input(input)).sum::<usize>()
             }
+            Command::Signal(signal) => signal.weight(),
             Command::Claim(claim) => claim.limit.max(1),
             Command::Due(n_jobs) => *n_jobs,
             Command::Cancel(_) | Command::Retry(_) | Command::Forget(_) => WORKFLOW_WEIGHT,

@@ -83,7 +83,8 @@ impl WorkingSet<'_> {
                 | RecordKind::SchemaText
                 | RecordKind::ScheduleCount
                 | RecordKind::Workflow
-                | RecordKind::WorkflowPart => {}
+                | RecordKind::WorkflowPart
+                | RecordKind::Signal => {}
             }
         }
         found
@@ -107,6 +108,8 @@ impl WorkingSet<'_> {
                 self.reshelve(slot);
                 Ok(())
             }
+            State::Running if job.head.wait.is_some() => self.wait_due(slot),
+            State::Running if job.head.workflow_head.is_some() => self.workflow_overdue(slot),
             State::Running if come(job.lease.as_ref().and_then(|lease| lease.timeout_at)) => {
                 let message = match job.deadline().filter(|&at| at <= self.now) {
                     Some(deadline) => job.head.deadline_message(deadline),

@@ -19,6 +19,7 @@
 //! | `schedules.rs` | schedules: registered, paused, triggered, and their ticks |
 //! | `schemas.rs` | schemas of job types: registered, deleted |
 //! | `workflows.rs` | workflows: begun, and moved on when a step ends |
+//! | `waits.rs` | waiting steps, signals, deadlines of workflows |
 //! | `checkpoints.rs` | checkpoints of jobs |
 //! | `nodes.rs` | nodes: heartbeats, and what they report to each other |
 //! | `keys.rs` | clients and their API keys |
@@ -48,6 +49,7 @@ mod schemas;
 mod set_aside;
 mod sinks;
 mod submit;
+mod waits;
 mod webhooks;
 mod work;
 mod workers;
@@ -90,6 +92,7 @@ pub fn wants(batch: &Batch) -> Wants {
         match command {
             Command::Submit(submit) => submit::wants(submit, &mut wants),
             Command::Workflow(new) => workflows::wants(new, &mut wants),
+            Command::Signal(signal) => waits::wants(signal, &mut wants),
             Command::Claim(claim) => claim::wants(claim, &mut wants),
             Command::Start(held) | Command::HandBack(held) => drop(wants.jobs.insert(held.job)),
             Command::Snooze(snooze) => drop(wants.jobs.insert(snooze.held.job)),
@@ -163,6 +166,7 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
         let answer = match command {
             Command::Submit(submit) => set.submit(submit),
             Command::Workflow(new) => set.workflow(new),
+            Command::Signal(signal) => set.signal(signal),
             Command::Claim(claim) => set.claim(claim),
             Command::Start(held) => set.start(held),
             Command::Extend(extend) => set.extend(extend),

@@ -32,7 +32,7 @@ use crate::rows::{KeyRow, Wants};
 use crate::state::{Cause, State};
 use crate::time::Time;
 use crate::workflow::{
-    FailurePolicy, GraphStep, PendingCancel, StepCondition, StepState, Workflow, WorkflowPart,
+    FailurePolicy, GraphStep, PendingCancel, Signal, StepCondition, StepState, Workflow, WorkflowPart,
 };
 
 const WORKFLOW_CANCELED: &str = "its workflow was cancelled";
@@ -42,7 +42,7 @@ pub(super) struct Workflows(BTreeMap<JobId, Workflow>);
 
 pub(super) fn wants(new: &NewWorkflow, wants: &mut Wants) {
     submit::wants(&new.submit, wants);
-    let at_once = |step: &&NewStep| step.after.is_empty();
+    let at_once = |step: &&NewStep| step.after.is_empty() && step.head.wait.is_none();
     let jobs = new.steps.iter().filter(at_once).map(|step| first_job(&new.submit, step)).collect();
     submit::wants(&Submit { jobs, idempotency: None, ..new.submit }, wants);
 }
@@ -69,7 +69,7 @@ impl WorkingSet<'_> {
         let ready = workflow.advance();
         self.check_room(new, own, &ready)?;
         let slot = self.insert(own)?;
-        self.start_workflow(slot)?;
+        self.start_without_worker(slot)?;
         parts.iter().for_each(|part| self.put_record(part));
         self.workflows.0.insert(own.id, workflow);
         self.release_steps(own.id, ready)?;
@@ -84,15 +84,16 @@ impl WorkingSet<'_> {
 
     /// The queue bounds count the steps that begin at once.
     fn check_room(&mut self, new: &NewWorkflow, own: &NewJob, ready: &[u32]) -> Result<(), Refusal> {
-        let first = ready.iter().map(|&index| first_job(&new.submit, &new.steps[index as usize]));
+        let ready = ready.iter().map(|&index| &new.steps[index as usize]);
+        let first = ready.filter(|step| step.head.wait.is_none()).map(|step| first_job(&new.submit, step));
         let own_id_is_free = Submit { jobs: vec![own.clone()], idempotency: None, ..new.submit };
         self.plan(&own_id_is_free)?;
         let first = Submit { jobs: first.collect(), idempotency: None, ..new.submit };
         self.plan(&first).map(drop)
     }
 
-    /// A workflow runs from the beginning, without a worker.
-    fn start_workflow(&mut self, slot: Slot) -> Result<(), Refusal> {
+    /// Starts a job that needs no worker, as soon as it is queued.
+    pub(super) fn start_without_worker(&mut self, slot: Slot) -> Result<(), Refusal> {
         let job = self.change(slot);
         job.available_at = None;
         job.fence += 1;
@@ -117,7 +118,11 @@ impl WorkingSet<'_> {
                 Some(definition) => {
                     let (mut head, input) = (definition.head.clone(), definition.input.clone());
                     self.drop_passed_times(id, &mut head);
-                    self.insert(&NewJob { id: job, id_given: false, head, input })?;
+                    let waits = head.wait.is_some();
+                    let slot = self.insert(&NewJob { id: job, id_given: false, head, input })?;
+                    if waits {
+                        ready.extend(self.begin_wait(id, index, slot)?);
+                    }
                 }
                 None if self.changes.more.records.contains(&key) => {}
                 None => ready.extend(self.fail_unreadable_step(id, index)),
@@ -145,6 +150,14 @@ impl WorkingSet<'_> {
         let error = ItemError { kind: Kind::HandlerError, message, retryable: false };
         let Some(workflow) = self.workflows.0.get_mut(&id) else { return Vec::new() };
         workflow.note(index, StepState::Failed, Some(error));
+        workflow.advance()
+    }
+
+    /// Notes the end of a step that does not move its workflow by itself. Returns the steps that
+    /// this makes ready.
+    pub(super) fn note_step(&mut self, id: JobId, index: u32, state: StepState) -> Vec<u32> {
+        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Vec::new() };
+        workflow.note(index, state, None);
         workflow.advance()
     }
 
@@ -184,9 +197,10 @@ impl WorkingSet<'_> {
             let spares: fn(&GraphStep, &Job) -> bool = match policy {
                 FailurePolicy::Continue | FailurePolicy::Stop => |_, _| false,
                 // What an active worker does is known, and can be undone, only when it ends.
-                FailurePolicy::Compensate => {
-                    |step, job| job.state.is_active() || step.when != StepCondition::AllSucceeded
-                }
+                FailurePolicy::Compensate => |step, job| {
+                    let works = job.state.is_active() && job.head.needs_worker();
+                    works || step.when != StepCondition::AllSucceeded
+                },
             };
             self.cancel_steps(id, "a step of its workflow did not succeed", spares)?;
         }
@@ -195,7 +209,7 @@ impl WorkingSet<'_> {
     }
 
     /// Updates the workflow's own job from its steps.
-    fn catch_up(&mut self, own: Slot) -> Result<(), Refusal> {
+    pub(super) fn catch_up(&mut self, own: Slot) -> Result<(), Refusal> {
         self.tell_progress(own, self.job(own).id);
         self.end_workflow(own)
     }
@@ -211,17 +225,21 @@ impl WorkingSet<'_> {
     }
 
     /// The workflow's own job, if both the job and its record exist.
-    fn conductor(&mut self, id: JobId) -> Option<Slot> {
+    pub(super) fn conductor(&mut self, id: JobId) -> Option<Slot> {
         let own = self.seek(id);
         self.seek_workflow(id)?;
         own
     }
 
-    fn seek_workflow(&mut self, id: JobId) -> Option<&mut Workflow> {
+    pub(super) fn seek_workflow(&mut self, id: JobId) -> Option<&mut Workflow> {
         if !self.workflows.0.contains_key(&id) {
             let workflow = self.seek_record::<Workflow>(&Workflow::key_of(id))?;
             self.workflows.0.insert(id, workflow);
         }
+        self.workflows.0.get_mut(&id)
+    }
+
+    pub(super) fn workflow_mut(&mut self, id: JobId) -> Option<&mut Workflow> {
         self.workflows.0.get_mut(&id)
     }
 
@@ -250,7 +268,10 @@ impl WorkingSet<'_> {
         let not_undone = workflow.compensation_failures();
         let Some(PendingCancel { mut cancellation, by_client }) = workflow.canceling.take() else {
             let ends = workflow.ends().into();
-            return self.end_items(own, &ends, "steps", not_undone.as_deref());
+            return match self.job(own).head.deadline.filter(|_| self.job(own).overdue) {
+                Some(deadline) => self.end_overdue(own, &ends, deadline, not_undone.as_deref()),
+                None => self.end_items(own, &ends, "steps", not_undone.as_deref()),
+            };
         };
         if let Some(not_undone) = not_undone {
             let room = limits::TEXT_BYTES_MAX.saturating_sub(not_undone.len() + 2);
@@ -289,6 +310,16 @@ impl WorkingSet<'_> {
         self.go_on(id)?;
         self.catch_up(own)?;
         Ok(Some(true))
+    }
+
+    /// Cancels what is left of a workflow at its deadline, and begins to undo it if its policy says
+    /// so.
+    pub(super) fn stop_at_deadline(&mut self, id: JobId) -> Result<(), Refusal> {
+        if let Some(workflow) = self.workflows.0.get_mut(&id) {
+            workflow.cancel_waiting(false);
+        }
+        self.cancel_steps(id, "the deadline of its workflow passed", |step, _| step.undoes.is_some())?;
+        self.go_on(id)
     }
 
     fn go_on(&mut self, id: JobId) -> Result<(), Refusal> {
@@ -381,7 +412,7 @@ impl WorkingSet<'_> {
 
     fn run_again(&mut self, own: Slot, from: Option<u32>) -> Result<(), Refusal> {
         let id = self.job(own).id;
-        self.start_workflow(own)?;
+        self.start_without_worker(own)?;
         if self.conductor(id).is_none() {
             return Ok(());
         }
@@ -436,6 +467,12 @@ impl WorkingSet<'_> {
         for part in workflow.part_keys() {
             let _: Option<WorkflowPart> = self.seek_record(&part);
             self.remove_record(part);
+        }
+        for name in workflow.steps.iter().filter_map(|step| step.signal.as_deref()) {
+            let signal = Signal::key_of(id, name);
+            if self.seek_record::<Signal>(&signal).is_some() {
+                self.remove_record(signal);
+            }
         }
         self.remove_record(key);
     }

@@ -42,6 +42,8 @@ impl Stored for Workflow {
                 out.number(5, u64::from(step.generation));
                 out.number(6, u64::from(step.nth_success));
                 out.number(7, step.undoes.map_or(0, |step| u64::from(step) + 1));
+                out.text(8, step.signal.as_deref());
+                out.flag(9, step.is_signaled);
             });
         }
         for StepError { step, error } in &self.errors {
@@ -104,6 +106,8 @@ fn read_step(bytes: &[u8]) -> Result<GraphStep, Corrupt> {
             5 => step.generation = field.small()?,
             6 => step.nth_success = field.small()?,
             7 => step.undoes = field.small::<u32>()?.checked_sub(1),
+            8 => step.signal = Some(field.text()?),
+            9 => step.is_signaled = field.flag()?,
             _ => {}
         }
     }

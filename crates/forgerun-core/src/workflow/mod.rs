@@ -14,10 +14,13 @@
 //!
 //! The *compensation* of a step, which undoes it, is a step too, behind those of the request. It is
 //! skipped until compensation begins.
+//!
+//! A step may be a [`Wait`] instead of work: its job ends by time, or by a [`Signal`].
 
 mod compensation;
 mod graph;
 mod layout;
+mod wait;
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -34,6 +37,7 @@ use crate::retry::RetryPolicy;
 use crate::time::Time;
 
 pub use graph::StepCounts;
+pub use wait::{Signal, SignalToken, SignalWait, Wait, is_signal_name};
 
 /// The owner's queue in which a running workflow's own job is counted. No worker can claim it
 /// there.
@@ -179,6 +183,10 @@ pub struct GraphStep {
     pub nth_success: u32,
     /// Set for a compensation: the step that it undoes, and depends on.
     pub undoes: Option<u32>,
+    /// The signal that it waits for, if it does.
+    pub signal: Option<String>,
+    /// Whether that signal came before its turn, and is kept.
+    pub is_signaled: bool,
 }
 
 /// Why a step did not succeed.
@@ -202,6 +210,8 @@ pub enum BadWorkflow {
     Cycle(u32),
     /// This step has a unique key. Its job is made later, when no caller can get the refusal.
     UniqueStep(u32),
+    /// This step waits for a signal that an earlier one waits for, too.
+    SameSignal(u32),
 }
 
 impl Workflow {
@@ -216,6 +226,7 @@ impl Workflow {
             id: new.id.clone(),
             after: new.after.clone(),
             when: new.when,
+            signal: new.head.wait.as_deref().and_then(Wait::signal).map(|signal| signal.name.clone()),
             ..GraphStep::default()
         };
         let is_unique = |new: &NewStep| {
@@ -238,6 +249,30 @@ impl Workflow {
             errors: Vec::new(),
             canceling: None,
         })
+    }
+
+    /// The step that waits for this signal.
+    pub fn signaled(&self, name: &str) -> Option<u32> {
+        let position = self.steps.iter().position(|step| step.signal.as_deref() == Some(name));
+        position.map(|index| index as u32)
+    }
+
+    /// Notes that the signal of a step came before its turn.
+    pub(crate) fn keep_signal(&mut self, index: u32) {
+        self.steps[index as usize].is_signaled = true;
+    }
+
+    /// Whether the signal of a step was kept; it no longer is.
+    pub(crate) fn take_signal(&mut self, index: u32) -> bool {
+        self.steps.get_mut(index as usize).is_some_and(|step| core::mem::take(&mut step.is_signaled))
+    }
+
+    /// Keys of kept signals, this step's first: a bounded number, to be loaded together.
+    pub(crate) fn kept_signals(&self, first: u32) -> Vec<RecordKey> {
+        let others = self.steps.iter().enumerate().filter(|(index, _)| *index != first as usize);
+        let steps = self.steps.get(first as usize).into_iter().chain(others.map(|(_, step)| step));
+        let kept = steps.filter(|step| step.is_signaled).filter_map(|step| step.signal.as_deref());
+        kept.map(|name| Signal::key_of(self.id, name)).take(limits::SIGNALS_LOADED_MAX).collect()
     }
 
     /// The id of the job of a step: derived from workflow, step and generation. The order of these

@@ -3,20 +3,23 @@
 use std::boxed::Box;
 use std::string::String;
 use std::sync::Arc;
+use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Answer, Command, Fail, HeldJob, LeaseProof, NewJob, NewStep, NewWorkflow, Output, Submit, Succeed,
-    WorkError,
+    Answer, Command, Fail, HeldJob, LeaseProof, NewJob, NewStep, NewWorkflow, Output, Owned, SendSignal,
+    SignalTarget, Submit, Succeed, WorkError,
 };
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Head, Job};
 use forgerun_core::record::Stored;
 use forgerun_core::state::State;
+use forgerun_core::time::Time;
 use forgerun_core::workflow::{
-    FailurePolicy, StepCondition, StepDefinition, StepState, Workflow, WorkflowForm, WorkflowHead,
+    FailurePolicy, SignalToken, SignalWait, StepCondition, StepDefinition, StepState, Wait, Workflow,
+    WorkflowForm, WorkflowHead,
 };
 
 use super::World;
@@ -31,6 +34,34 @@ pub(crate) fn step_when(name: &str, after: &[u32], when: StepCondition) -> NewSt
     let new = job(0, |_| {});
     let after = after.to_vec();
     NewStep { id: name.into(), after, when, head: new.head, input: new.input, compensation: None }
+}
+
+/// A step that waits.
+pub(crate) fn wait_step(name: &str, after: &[u32], wait: Wait) -> NewStep {
+    let head = Arc::new(wait.job(CLIENT, Time::from_millis(1_000_000)));
+    NewStep { head, ..step(name, after) }
+}
+
+/// A wait of a minute for a signal.
+pub(crate) fn wait_for_signal(name: &str) -> Wait {
+    let timeout = Duration::from_secs(60);
+    Wait::Signal(SignalWait { name: name.into(), timeout, schema: Vec::new(), secret: 77 })
+}
+
+/// Sends a signal by its name; `body` is a letter.
+pub(crate) fn signal(own: u128, name: &str, body: u8) -> Command {
+    let workflow = Owned { job: id(own), client: Some(CLIENT) };
+    send(SignalTarget::Named { workflow, name: name.into() }, body)
+}
+
+pub(crate) fn send(to: SignalTarget, body: u8) -> Command {
+    Command::Signal(Box::new(SendSignal { to, body: vec![body], digest: [body; 32] }))
+}
+
+/// The token of a job that waits for a signal.
+pub(crate) fn token(job: &Job) -> SignalToken {
+    let wait = job.head.wait.as_deref().and_then(Wait::signal);
+    SignalToken::new(job.id, wait.expect("it waits for a signal"))
 }
 
 /// The same step, with a compensation.
@@ -51,7 +82,7 @@ pub(crate) fn workflow_as(
     set: impl FnOnce(&mut Head),
 ) -> Command {
     let about = WorkflowHead { form: WorkflowForm::Graph, name: String::from("test") };
-    let mut head = about.own_job(CLIENT, steps.len(), forgerun_core::time::Time::from_millis(1_000_000));
+    let mut head = about.own_job(CLIENT, steps.len(), Time::from_millis(1_000_000));
     set(&mut head);
     let own = NewJob { id: id(own), id_given: false, head: Arc::new(head), input: Arc::default() };
     let submit = Submit { jobs: vec![own], idempotency: None, queue_max: None, refuse_paused: false };
