@@ -11,6 +11,7 @@ mod redrive;
 mod refusal;
 mod schedule;
 mod schema;
+mod signal;
 mod sink;
 mod webhook;
 mod weight;
@@ -53,6 +54,7 @@ pub use redrive::{RedriveCommand, RedriveStep, RedriveTarget};
 pub use refusal::Refusal;
 pub use schedule::{DueTick, Firing, PutSchedule, ResumeSchedule, ScheduleCommand, Trigger};
 pub use schema::SchemaCommand;
+pub use signal::{SendSignal, SignalTarget};
 pub use sink::{SinkCommand, SinkReport, SinkTake};
 pub use webhook::{
     ClaimedDeliveries, DeliveryClaim, DeliveryCommand, OwnedWebhook, SendResult, Settle, SigningCommand,
@@ -71,6 +73,8 @@ pub enum Command {
     AddSteps(Box<AddSteps>),
     /// Elements of the list of a `for_each`.
     ListElements(Box<ListElements>),
+    /// End the wait of a workflow for a signal, or keep the signal for it.
+    Signal(Box<SendSignal>),
     Claim(Claim),
     Start(HeldJob),
     /// A result that arrives before the attempt ends.

@@ -76,6 +76,19 @@ pub const ELEMENT_ARGS_BYTES_MAX: usize = 1024 * 1024;
 
 /// When a list is read again, if the node that began to read it did not finish.
 pub const LIST_AGAIN: Duration = Duration::from_secs(30);
+/// The longest wait of a step.
+pub const WAIT_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
+pub const SIGNAL_NAME_BYTES_MAX: usize = 64;
+
+/// Bytes of a signal's body. It becomes the result of a step, or a record if it came early.
+pub const SIGNAL_BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Kept signals of one workflow that are loaded together.
+pub const SIGNALS_LOADED_MAX: usize = 32;
+
+/// Bytes of the schema of a signal's body. Read with the definition of its step.
+pub const SIGNAL_SCHEMA_BYTES_MAX: usize = 16 * 1024;
 
 pub const ITEM_ID_BYTES_MAX: usize = 128;
 

@@ -38,6 +38,7 @@ pub enum RecordKind {
     ForEach = 35,
     ElementTemplate = 36,
     ElementPart = 37,
+    Signal = 32,
 }
 
 impl RecordKind {
@@ -80,6 +81,7 @@ impl RecordKind {
             35 => Some(RecordKind::ForEach),
             36 => Some(RecordKind::ElementTemplate),
             37 => Some(RecordKind::ElementPart),
+            32 => Some(RecordKind::Signal),
             _ => None,
         }
     }

@@ -84,6 +84,12 @@ pub enum Refusal {
     StepExists {
         index: usize,
     },
+    /// No wait has this name or token.
+    SignalUnknown,
+    /// Another signal ended the wait, or is kept for it.
+    SignalTaken,
+    /// The wait ended without a signal.
+    WaitOver,
     WorkerNotFound,
     /// Another node holds the sink.
     SinkHeld,
@@ -104,16 +110,19 @@ impl Refusal {
     /// The catalog entry for it.
     pub const fn kind(&self) -> Kind {
         match self {
-            Refusal::NotFound | Refusal::SchemaNotFound => Kind::JobNotFound,
+            Refusal::NotFound | Refusal::SchemaNotFound | Refusal::SignalUnknown => Kind::JobNotFound,
             Refusal::Foreign => Kind::ForeignResource,
             Refusal::ClientNotFound => Kind::ClientNotFound,
             Refusal::KeyNotFound => Kind::KeyNotFound,
             Refusal::KeyNeeded => Kind::Unauthenticated,
             Refusal::NoKeyToRenew => Kind::Duplicate,
             Refusal::KeyExpired => Kind::KeyExpired,
-            Refusal::WrongState(_) | Refusal::LeaseLost | Refusal::NoDeadLetter | Refusal::StepNotReady => {
-                Kind::IllegalTransition
-            }
+            Refusal::WrongState(_)
+            | Refusal::LeaseLost
+            | Refusal::NoDeadLetter
+            | Refusal::StepNotReady
+            | Refusal::WaitOver => Kind::IllegalTransition,
+            Refusal::SignalTaken => Kind::Duplicate,
             Refusal::WrongItems { .. }
             | Refusal::TooManyJobs
             | Refusal::BadWorkflow(_)

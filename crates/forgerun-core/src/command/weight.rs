@@ -23,6 +23,7 @@ impl Command {
                 }
                 ListRead::Failed(_) => WORKFLOW_WEIGHT,
             },
+            Command::Signal(signal) => signal.weight(),
             Command::Claim(claim) => claim.limit.max(1),
             Command::Due(n_jobs) => *n_jobs,
             Command::Cancel(_) | Command::Retry(_) | Command::Forget(_) => WORKFLOW_WEIGHT,

@@ -87,7 +87,8 @@ impl WorkingSet<'_> {
                 | RecordKind::Workflow
                 | RecordKind::WorkflowPart
                 | RecordKind::ElementTemplate
-                | RecordKind::ElementPart => {}
+                | RecordKind::ElementPart
+                | RecordKind::Signal => {}
             }
         }
         found
@@ -111,6 +112,8 @@ impl WorkingSet<'_> {
                 self.reshelve(slot);
                 Ok(())
             }
+            State::Running if job.head.wait.is_some() => self.wait_due(slot),
+            State::Running if job.head.workflow_head.is_some() => self.workflow_overdue(slot),
             State::Running if come(job.lease.as_ref().and_then(|lease| lease.timeout_at)) => {
                 let message = match job.deadline().filter(|&at| at <= self.now) {
                     Some(deadline) => job.head.deadline_message(deadline),

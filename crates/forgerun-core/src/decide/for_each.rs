@@ -71,7 +71,7 @@ impl WorkingSet<'_> {
         };
         let new = NewJob { id, id_given: false, head: Arc::new(head), input: Arc::default() };
         let slot = self.insert(&new)?;
-        self.start_workflow(slot)?;
+        self.start_without_worker(slot)?;
         let head = Arc::new(Head { workflow: None, ..Head::clone(of_elements) });
         let input = Input { payload: vec![], ..Input::clone(&definition.input) };
         self.put_record(&ElementTemplate { for_each: id, head, input, args: plan.args.clone() });

@@ -22,6 +22,7 @@
 //! | `nested.rs` | workflows that are steps of others |
 //! | `for_each.rs` | steps with a job per element of a list |
 //! | `added_steps.rs` | steps added by a running step |
+//! | `waits.rs` | waiting steps, signals, deadlines of workflows |
 //! | `checkpoints.rs` | checkpoints of jobs |
 //! | `nodes.rs` | nodes: heartbeats, and what they report to each other |
 //! | `keys.rs` | clients and their API keys |
@@ -54,6 +55,7 @@ mod schemas;
 mod set_aside;
 mod sinks;
 mod submit;
+mod waits;
 mod webhooks;
 mod work;
 mod workers;
@@ -98,6 +100,7 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::Workflow(new) => workflows::wants(new, &mut wants),
             Command::AddSteps(add) => added_steps::wants(add, &mut wants),
             Command::ListElements(list) => for_each::wants(list, &mut wants),
+            Command::Signal(signal) => waits::wants(signal, &mut wants),
             Command::Claim(claim) => claim::wants(claim, &mut wants),
             Command::Start(held) | Command::HandBack(held) => drop(wants.jobs.insert(held.job)),
             Command::Snooze(snooze) => drop(wants.jobs.insert(snooze.held.job)),
@@ -173,6 +176,7 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::Workflow(new) => set.workflow(new),
             Command::AddSteps(add) => set.add_steps(add),
             Command::ListElements(list) => set.list_elements(list),
+            Command::Signal(signal) => set.signal(signal),
             Command::Claim(claim) => set.claim(claim),
             Command::Start(held) => set.start(held),
             Command::Extend(extend) => set.extend(extend),

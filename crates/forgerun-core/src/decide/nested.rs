@@ -17,21 +17,33 @@ use crate::workflow::{
     StepWork, Workflow, WorkflowForm, WorkflowHead, WorkflowPart,
 };
 
+/// What became of a ready step.
+pub(super) enum Started {
+    Begun,
+    /// It has succeeded already, and these steps are ready.
+    Over(Vec<u32>),
+    Unreadable,
+}
+
 impl WorkingSet<'_> {
-    /// Makes what a ready step consists of. Returns whether that was possible.
+    /// Makes what a ready step consists of.
     pub(super) fn start_step(
         &mut self,
         id: JobId,
         index: u32,
         definition: &StepDefinition,
-    ) -> Result<bool, Refusal> {
-        let Some(workflow) = self.workflows.of_steps.get(&id) else { return Ok(true) };
+    ) -> Result<Started, Refusal> {
+        let Some(workflow) = self.workflows.of_steps.get(&id) else { return Ok(Started::Begun) };
         let (job, policy) = (workflow.job_of(index), workflow.policy);
         match &definition.work {
             StepWork::Job => {
                 let (mut head, input) = (definition.head.clone(), definition.input.clone());
                 self.drop_passed_times(id, &mut head);
-                self.insert(&NewJob { id: job, id_given: false, head, input })?;
+                let waits = head.wait.is_some();
+                let slot = self.insert(&NewJob { id: job, id_given: false, head, input })?;
+                if waits {
+                    return self.begin_wait(id, index, slot).map(Started::Over);
+                }
             }
             StepWork::Workflow(nested) => return self.start_nested(job, &definition.head, nested),
             StepWork::ForEach(plan) => {
@@ -40,28 +52,29 @@ impl WorkingSet<'_> {
             }
             StepWork::Undo(of) => {
                 let undone = workflow.steps[index as usize].undoes.map(|undone| workflow.job_of(undone));
-                return match of.or(undone) {
-                    Some(of) => self.start_undo(job, of, definition),
-                    None => Ok(false),
-                };
+                let Some(of) = of.or(undone) else { return Ok(Started::Unreadable) };
+                if let Some(started) = self.start_undo(job, of, definition)? {
+                    return Ok(started);
+                }
+                return Ok(Started::Over(self.note_step(id, index, StepState::Succeeded)));
             }
         }
-        Ok(true)
+        Ok(Started::Begun)
     }
 
-    /// Begins a workflow that is a step. Returns whether its steps form one.
+    /// Begins a workflow that is a step.
     fn start_nested(
         &mut self,
         id: JobId,
         head: &Arc<Head>,
         nested: &NestedWorkflow,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<Started, Refusal> {
         let Ok(workflow) = Workflow::new(id, head.client, nested.policy, &nested.steps) else {
-            return Ok(false);
+            return Ok(Started::Unreadable);
         };
         let own = NewJob { id, id_given: false, head: head.clone(), input: Arc::default() };
         self.begin_workflow(&own, workflow, &nested.steps)?;
-        Ok(true)
+        Ok(Started::Begun)
     }
 
     /// Inserts the own job of a workflow and its records, and begins its first steps.
@@ -75,7 +88,7 @@ impl WorkingSet<'_> {
         workflow.parts = parts.iter().map(|part| part.first).collect();
         let ready = workflow.advance();
         let slot = self.insert(own)?;
-        self.start_workflow(slot)?;
+        self.start_without_worker(slot)?;
         parts.iter().for_each(|part| self.put_record(part));
         self.workflows.of_steps.insert(own.id, workflow);
         self.release_steps(own.id, ready)?;
@@ -84,10 +97,16 @@ impl WorkingSet<'_> {
     }
 
     /// Undoes a nested workflow that succeeded: its compensations become the steps of another one.
-    /// Returns whether there is anything to read; rows may still be missing.
-    fn start_undo(&mut self, id: JobId, of: JobId, definition: &StepDefinition) -> Result<bool, Refusal> {
+    /// `None` if nothing is to be undone.
+    fn start_undo(
+        &mut self,
+        id: JobId,
+        of: JobId,
+        definition: &StepDefinition,
+    ) -> Result<Option<Started>, Refusal> {
         let Some(undone) = self.seek_workflow(of) else {
-            return Ok(self.is_being_loaded(&Workflow::key_of(of)));
+            let is_being_loaded = self.is_being_loaded(&Workflow::key_of(of));
+            return Ok(Some(if is_being_loaded { Started::Begun } else { Started::Unreadable }));
         };
         let mut to_undo: Vec<(u32, u32, String, JobId)> = undone
             .compensations()
@@ -105,7 +124,7 @@ impl WorkingSet<'_> {
         for ((index, _, name, job), key) in to_undo.into_iter().zip(keys) {
             let part: Option<WorkflowPart> = self.seek_record(&key);
             if self.is_being_loaded(&key) {
-                return Ok(true);
+                return Ok(Some(Started::Begun));
             }
             let Some(StepDefinition { head, input, work }) =
                 part.as_ref().and_then(|part| part.definition(index))
@@ -122,7 +141,7 @@ impl WorkingSet<'_> {
             steps.push(NewStep { id: name, after, when, head, input, compensation: None, work });
         }
         if steps.is_empty() {
-            return Ok(false);
+            return Ok(None);
         }
         let about = WorkflowHead { form: WorkflowForm::Chain, name: String::new() };
         let own = about.own_job(definition.head.client, steps.len(), definition.head.created_at);
@@ -134,7 +153,8 @@ impl WorkingSet<'_> {
             workflow_head: own.workflow_head,
             ..Head::clone(&definition.head)
         };
-        self.start_nested(id, &Arc::new(head), &NestedWorkflow { policy: FailurePolicy::Continue, steps })
+        let nested = NestedWorkflow { policy: FailurePolicy::Continue, steps };
+        self.start_nested(id, &Arc::new(head), &nested).map(Some)
     }
 
     /// Stops the nested workflows that run before the cancellation of their workflow, so that they

@@ -18,6 +18,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::nested::Started;
 use super::submit;
 use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
@@ -32,8 +33,8 @@ use crate::rows::{KeyRow, Wants};
 use crate::state::{Cause, State};
 use crate::time::Time;
 use crate::workflow::{
-    ElementTemplate, FailurePolicy, ForEach, GraphStep, PendingCancel, StepCondition, StepState, StepWork,
-    Workflow, WorkflowPart,
+    ElementTemplate, FailurePolicy, ForEach, GraphStep, PendingCancel, Signal, StepCondition, StepState,
+    StepWork, Workflow, WorkflowPart,
 };
 
 const WORKFLOW_CANCELED: &str = "its workflow was cancelled";
@@ -54,7 +55,8 @@ pub(super) fn wants(new: &NewWorkflow, wants: &mut Wants) {
 /// Whether the job of the step is made with the workflow. A step that follows a failure has no turn
 /// then, even without dependencies.
 fn begins_at_once(step: &NewStep) -> bool {
-    step.after.is_empty() && step.when != StepCondition::AnyFailed && step.work == StepWork::Job
+    let is_job = step.work == StepWork::Job && step.head.wait.is_none();
+    step.after.is_empty() && step.when != StepCondition::AnyFailed && is_job
 }
 
 /// A job with the queue of the step, to check the queue's bound.
@@ -78,7 +80,10 @@ impl Spared {
     fn has(self, step: &GraphStep, job: &Job, is_canceling: bool) -> bool {
         match self {
             Spared::None => false,
-            Spared::Active => job.state.is_active() || step.when != StepCondition::AllSucceeded,
+            Spared::Active => {
+                let is_wait = job.head.wait.is_some();
+                job.state.is_active() && !is_wait || step.when != StepCondition::AllSucceeded
+            }
             Spared::Undoing => step.undoes.is_some() || is_canceling,
         }
     }
@@ -115,8 +120,8 @@ impl WorkingSet<'_> {
         self.plan(&first).map(drop)
     }
 
-    /// A workflow runs from the beginning, without a worker.
-    pub(super) fn start_workflow(&mut self, slot: Slot) -> Result<(), Refusal> {
+    /// Starts a job that needs no worker, as soon as it is queued.
+    pub(super) fn start_without_worker(&mut self, slot: Slot) -> Result<(), Refusal> {
         let job = self.change(slot);
         job.available_at = None;
         job.fence += 1;
@@ -139,10 +144,13 @@ impl WorkingSet<'_> {
             let part = read.as_ref().and_then(|(_, part)| part.as_ref());
             let started = match part.and_then(|part| part.definition(index)) {
                 Some(definition) => self.start_step(id, index, definition)?,
-                None => self.changes.more.records.contains(&key),
+                None if self.changes.more.records.contains(&key) => Started::Begun,
+                None => Started::Unreadable,
             };
-            if !started {
-                ready.extend(self.fail_unreadable_step(id, index));
+            match started {
+                Started::Begun => {}
+                Started::Over(behind) => ready.extend(behind),
+                Started::Unreadable => ready.extend(self.fail_unreadable_step(id, index)),
             }
         }
         Ok(())
@@ -167,6 +175,14 @@ impl WorkingSet<'_> {
         let error = ItemError { kind: Kind::HandlerError, message, retryable: false };
         let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return Vec::new() };
         workflow.note(index, StepState::Failed, Some(error));
+        workflow.advance()
+    }
+
+    /// Notes the end of a step that does not move its workflow by itself. Returns the steps that
+    /// this makes ready.
+    pub(super) fn note_step(&mut self, id: JobId, index: u32, state: StepState) -> Vec<u32> {
+        let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return Vec::new() };
+        workflow.note(index, state, None);
         workflow.advance()
     }
 
@@ -247,7 +263,7 @@ impl WorkingSet<'_> {
     }
 
     /// The workflow's own job, if both the job and its record exist.
-    fn conductor(&mut self, id: JobId) -> Option<Slot> {
+    pub(super) fn conductor(&mut self, id: JobId) -> Option<Slot> {
         let own = self.seek(id);
         self.seek_workflow(id)?;
         own
@@ -258,6 +274,10 @@ impl WorkingSet<'_> {
             let workflow = self.seek_record::<Workflow>(&Workflow::key_of(id))?;
             self.workflows.of_steps.insert(id, workflow);
         }
+        self.workflows.of_steps.get_mut(&id)
+    }
+
+    pub(super) fn workflow_mut(&mut self, id: JobId) -> Option<&mut Workflow> {
         self.workflows.of_steps.get_mut(&id)
     }
 
@@ -286,7 +306,10 @@ impl WorkingSet<'_> {
         let not_undone = workflow.compensation_failures();
         let Some(PendingCancel { mut cancellation, by_client }) = workflow.canceling.take() else {
             let ends = workflow.ends().into();
-            return self.end_items(own, &ends, "steps", not_undone.as_deref());
+            return match self.job(own).head.deadline.filter(|_| self.job(own).overdue) {
+                Some(deadline) => self.end_overdue(own, &ends, deadline, not_undone.as_deref()),
+                None => self.end_items(own, &ends, "steps", not_undone.as_deref()),
+            };
         };
         if let Some(not_undone) = not_undone {
             let room = limits::TEXT_BYTES_MAX.saturating_sub(not_undone.len() + 2);
@@ -329,6 +352,20 @@ impl WorkingSet<'_> {
         self.go_on(id)?;
         self.catch_up(own)?;
         Ok(Some(true))
+    }
+
+    /// Cancels what is left of a workflow at its deadline, and begins to undo it if its policy says
+    /// so.
+    pub(super) fn stop_at_deadline(&mut self, id: JobId) -> Result<(), Refusal> {
+        const REASON: &str = "the deadline of its workflow passed";
+        let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return Ok(()) };
+        workflow.cancel_waiting(false);
+        if workflow.policy == FailurePolicy::Compensate {
+            let cancellation = Cancellation { by: "deadline".into(), reason: REASON.into() };
+            self.undo_nested(id, &PendingCancel { cancellation, by_client: false })?;
+        }
+        self.cancel_steps(id, REASON, Spared::Undoing)?;
+        self.go_on(id)
     }
 
     pub(super) fn go_on(&mut self, id: JobId) -> Result<(), Refusal> {
@@ -419,7 +456,7 @@ impl WorkingSet<'_> {
 
     fn run_again(&mut self, own: Slot, from: Option<u32>) -> Result<(), Refusal> {
         let id = self.job(own).id;
-        self.start_workflow(own)?;
+        self.start_without_worker(own)?;
         if self.is_for_each(own) {
             return self.run_elements_again(own);
         }
@@ -473,6 +510,12 @@ impl WorkingSet<'_> {
         for part in workflow.part_keys() {
             let _: Option<WorkflowPart> = self.seek_record(&part);
             self.remove_record(part);
+        }
+        for name in workflow.steps.iter().filter_map(|step| step.signal.as_deref()) {
+            let signal = Signal::key_of(id, name);
+            if self.seek_record::<Signal>(&signal).is_some() {
+                self.remove_record(signal);
+            }
         }
         self.remove_record(key);
     }

@@ -217,8 +217,8 @@ impl<'a> WorkingSet<'a> {
             LeaseProof::Anyone => true,
         };
         match job.state {
-            // No worker holds a workflow.
-            _ if !holds || job.head.workflow_head.is_some() => Err(Refusal::LeaseLost),
+            // No worker holds a workflow or a wait.
+            _ if !holds || !job.head.needs_worker() => Err(Refusal::LeaseLost),
             State::Assigned | State::Running => Ok(slot),
             State::Succeeded | State::Failed => Err(Refusal::AlreadyCompleted(job.state)),
             State::Canceled => Err(Refusal::AlreadyCanceled),

@@ -43,6 +43,8 @@ impl Stored for Workflow {
                 out.number(6, u64::from(step.nth_success));
                 out.number(7, step.undoes.map_or(0, |step| u64::from(step) + 1));
                 out.number(20, step.kind as u64);
+                out.text(8, step.signal.as_deref());
+                out.flag(9, step.is_signaled);
             });
         }
         for error in &self.errors {
@@ -103,6 +105,8 @@ fn read_step(bytes: &[u8]) -> Result<GraphStep, Corrupt> {
             6 => step.nth_success = field.small()?,
             7 => step.undoes = field.small::<u32>()?.checked_sub(1),
             20 => step.kind = pick(field.number()?, &StepKind::ALL)?,
+            8 => step.signal = Some(field.text()?),
+            9 => step.is_signaled = field.flag()?,
             _ => {}
         }
     }

@@ -17,11 +17,13 @@
 //!
 //! A step may also be a workflow of its own, or a job per element of a list ([`StepWork`]). Then the
 //! job of the step is that of a workflow or of a [`ForEach`]: it is a step and a conductor at once.
+//! A step may be a [`Wait`] instead of work: its job ends by time, or by a [`Signal`].
 
 mod compensation;
 mod for_each;
 mod graph;
 mod layout;
+mod wait;
 mod work;
 
 use alloc::string::{String, ToString};
@@ -40,6 +42,7 @@ use crate::time::Time;
 
 pub use for_each::{ElementPart, ElementState, ElementTemplate, ForEach};
 pub use graph::StepCounts;
+pub use wait::{Signal, SignalToken, SignalWait, Wait, is_signal_name};
 pub use work::{ArgsPiece, ForEachPlan, NestedWorkflow, StepKind, StepWork};
 
 /// The owner's queue in which a running workflow's own job is counted. No worker can claim it
@@ -191,6 +194,10 @@ pub struct GraphStep {
     pub nth_success: u32,
     /// Set for a compensation: the step that it undoes, and depends on.
     pub undoes: Option<u32>,
+    /// The signal that it waits for, if it does.
+    pub signal: Option<String>,
+    /// Whether that signal came before its turn, and is kept.
+    pub is_signaled: bool,
     pub kind: StepKind,
 }
 
@@ -201,6 +208,7 @@ impl GraphStep {
             after: new.after.clone(),
             when: new.when,
             kind: new.work.kind(),
+            signal: new.head.wait.as_deref().and_then(Wait::signal).map(|signal| signal.name.clone()),
             ..GraphStep::default()
         }
     }
@@ -233,6 +241,8 @@ pub enum BadWorkflow {
     TooParallel,
     /// This step takes its elements from a step that it does not depend on.
     BadSource(u32),
+    /// This step waits for a signal that an earlier one waits for, too.
+    SameSignal(u32),
 }
 
 impl Workflow {
@@ -266,6 +276,30 @@ impl Workflow {
             (first..).zip(steps).filter_map(|(index, new)| Some((index, new.compensation.as_ref()?)));
         self.steps.extend(undone.map(|(index, undo)| GraphStep::compensation(index, undo.work.kind())));
         Ok(())
+    }
+
+    /// The step that waits for this signal.
+    pub fn signaled(&self, name: &str) -> Option<u32> {
+        let position = self.steps.iter().position(|step| step.signal.as_deref() == Some(name));
+        position.map(|index| index as u32)
+    }
+
+    /// Notes that the signal of a step came before its turn.
+    pub(crate) fn keep_signal(&mut self, index: u32) {
+        self.steps[index as usize].is_signaled = true;
+    }
+
+    /// Whether the signal of a step was kept; it no longer is.
+    pub(crate) fn take_signal(&mut self, index: u32) -> bool {
+        self.steps.get_mut(index as usize).is_some_and(|step| core::mem::take(&mut step.is_signaled))
+    }
+
+    /// Keys of kept signals, this step's first: a bounded number, to be loaded together.
+    pub(crate) fn kept_signals(&self, first: u32) -> Vec<RecordKey> {
+        let others = self.steps.iter().enumerate().filter(|(index, _)| *index != first as usize);
+        let steps = self.steps.get(first as usize).into_iter().chain(others.map(|(_, step)| step));
+        let kept = steps.filter(|step| step.is_signaled).filter_map(|step| step.signal.as_deref());
+        kept.map(|name| Signal::key_of(self.id, name)).take(limits::SIGNALS_LOADED_MAX).collect()
     }
 
     /// The id of the job of a step: derived from workflow, step and generation. The order of these

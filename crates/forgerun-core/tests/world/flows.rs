@@ -3,21 +3,23 @@
 use std::boxed::Box;
 use std::string::{String, ToString};
 use std::sync::Arc;
+use std::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
     Answer, Command, Fail, HeldJob, LeaseProof, ListElements, ListRead, NewJob, NewStep, NewWorkflow, Output,
-    Submit, Succeed, WorkError,
+    Owned, SendSignal, SignalTarget, Submit, Succeed, WorkError,
 };
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Head, Job};
 use forgerun_core::record::Stored;
 use forgerun_core::state::State;
+use forgerun_core::time::Time;
 use forgerun_core::workflow::{
-    ArgsPiece, FailurePolicy, ForEach, ForEachPlan, NestedWorkflow, StepCondition, StepDefinition, StepState,
-    StepWork, Workflow, WorkflowForm, WorkflowHead,
+    ArgsPiece, FailurePolicy, ForEach, ForEachPlan, NestedWorkflow, SignalToken, SignalWait, StepCondition,
+    StepDefinition, StepState, StepWork, Wait, Workflow, WorkflowForm, WorkflowHead,
 };
 
 use super::World;
@@ -75,6 +77,34 @@ pub(crate) fn elements(own: JobId, first: u32, end: u32, is_last: bool) -> Comma
     Command::ListElements(Box::new(ListElements { id: own, first, read }))
 }
 
+/// A step that waits.
+pub(crate) fn wait_step(name: &str, after: &[u32], wait: Wait) -> NewStep {
+    let head = Arc::new(wait.job(CLIENT, Time::from_millis(1_000_000)));
+    NewStep { head, ..step(name, after) }
+}
+
+/// A wait of a minute for a signal.
+pub(crate) fn wait_for_signal(name: &str) -> Wait {
+    let timeout = Duration::from_secs(60);
+    Wait::Signal(SignalWait { name: name.into(), timeout, schema: Vec::new(), secret: 77 })
+}
+
+/// Sends a signal by its name; `body` is a letter.
+pub(crate) fn signal(own: u128, name: &str, body: u8) -> Command {
+    let workflow = Owned { job: id(own), client: Some(CLIENT) };
+    send(SignalTarget::Named { workflow, name: name.into() }, body)
+}
+
+pub(crate) fn send(to: SignalTarget, body: u8) -> Command {
+    Command::Signal(Box::new(SendSignal { to, body: vec![body], digest: [body; 32] }))
+}
+
+/// The token of a job that waits for a signal.
+pub(crate) fn token(job: &Job) -> SignalToken {
+    let wait = job.head.wait.as_deref().and_then(Wait::signal);
+    SignalToken::new(job.id, wait.expect("it waits for a signal"))
+}
+
 /// The same step, with a compensation.
 pub(crate) fn undoable(step: NewStep) -> NewStep {
     let new = job(0, |_| {});
@@ -96,7 +126,7 @@ pub(crate) fn workflow_as(
     set: impl FnOnce(&mut Head),
 ) -> Command {
     let about = WorkflowHead { form: WorkflowForm::Graph, name: String::from("test") };
-    let mut head = about.own_job(CLIENT, steps.len(), forgerun_core::time::Time::from_millis(1_000_000));
+    let mut head = about.own_job(CLIENT, steps.len(), Time::from_millis(1_000_000));
     set(&mut head);
     let own = NewJob { id: id(own), id_given: false, head: Arc::new(head), input: Arc::default() };
     let submit = Submit { jobs: vec![own], idempotency: None, queue_max: None, refuse_paused: false };

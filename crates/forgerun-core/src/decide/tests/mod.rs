@@ -23,6 +23,7 @@ mod schedules;
 mod schemas;
 mod sinks;
 mod submit;
+mod waits;
 mod webhooks;
 mod work;
 mod workers;
