@@ -45,8 +45,8 @@ pub use engine::Engine;
 pub use intake::{Intake, IntakeError};
 pub use options::Options;
 pub use redrive::{RedriveHandle, RedriveLoop};
-pub use step_results::{StepResult, StepResults};
 pub use schedules::{Recurrence, RecurrenceError};
+pub use step_results::{StepResult, StepResults};
 pub use worker::{BuiltInWorker, Compose, Gauge, WorkerHandle, WorkerOptions};
 
 use std::sync::Arc;

@@ -76,7 +76,8 @@ impl WorkingSet<'_> {
         let input = Input { payload: vec![], ..Input::clone(&definition.input) };
         self.put_record(&ElementTemplate { for_each: id, head, input, args: plan.args.clone() });
         let stops = policy != FailurePolicy::Continue;
-        let for_each = ForEach::new(id, source, plan, stops, self.now);
+        let outer = of_elements.workflow.unwrap_or(WorkflowStep { workflow: id, index: 0 });
+        let for_each = ForEach::new(id, outer, source, plan, stops, self.now);
         self.workflows.for_each.insert(id, for_each);
         Ok(())
     }

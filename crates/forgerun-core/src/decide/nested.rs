@@ -69,9 +69,10 @@ impl WorkingSet<'_> {
         head: &Arc<Head>,
         nested: &NestedWorkflow,
     ) -> Result<Started, Refusal> {
-        let Ok(workflow) = Workflow::new(id, head.client, nested.policy, &nested.steps) else {
+        let Ok(mut workflow) = Workflow::new(id, head.client, nested.policy, &nested.steps) else {
             return Ok(Started::Unreadable);
         };
+        workflow.outer = head.workflow;
         let own = NewJob { id, id_given: false, head: head.clone(), input: Arc::default() };
         self.begin_workflow(&own, workflow, &nested.steps)?;
         Ok(Started::Begun)

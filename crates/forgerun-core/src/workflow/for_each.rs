@@ -20,7 +20,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{ArgsPiece, ForEachPlan, StepError, StepKind, StepState, step_job};
+use super::{ArgsPiece, ForEachPlan, StepError, StepKind, StepState, WorkflowStep, step_job};
 use crate::id::JobId;
 use crate::item::{ItemError, Tally};
 use crate::job::{Head, Input};
@@ -48,6 +48,8 @@ impl ElementState {
 pub struct ForEach {
     /// The own job.
     pub id: JobId,
+    /// The step that it is.
+    pub outer: WorkflowStep,
     /// The job whose result has the list.
     pub source: JobId,
     /// JSON pointer to the list.
@@ -78,9 +80,17 @@ pub struct ForEach {
 
 impl ForEach {
     /// A `for_each` whose list is to be read.
-    pub(crate) fn new(id: JobId, source: JobId, plan: &ForEachPlan, stops: bool, now: Time) -> ForEach {
+    pub(crate) fn new(
+        id: JobId,
+        outer: WorkflowStep,
+        source: JobId,
+        plan: &ForEachPlan,
+        stops: bool,
+        now: Time,
+    ) -> ForEach {
         ForEach {
             id,
+            outer,
             source,
             pointer: plan.pointer.clone(),
             parallel: plan.parallel,

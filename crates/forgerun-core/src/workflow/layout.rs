@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::work::layout::{read_definition, write_definition};
 use super::{
     FailurePolicy, GraphStep, PendingCancel, StepCondition, StepError, StepKind, StepState, Workflow,
-    WorkflowPart,
+    WorkflowPart, WorkflowStep,
 };
 use crate::catalog::Kind;
 use crate::codec::{Corrupt, Fields, Writer, put_varint, take_varint};
@@ -57,15 +57,15 @@ impl Stored for Workflow {
                 out.flag(3, *by_client);
             });
         }
+        if let Some(outer) = &self.outer {
+            out.group(20, |out| write_place(outer, out));
+        }
         bytes
     }
 
     fn decode(key: &str, bytes: &[u8]) -> Result<Workflow, Corrupt> {
         let id: JobId = key.parse().map_err(|_| Corrupt)?;
-        let client = ClientId::from_u128(0);
-        let policy = FailurePolicy::Continue;
-        let (steps, parts, errors) = (Vec::new(), Vec::new(), Vec::new());
-        let mut workflow = Workflow { id, client, policy, steps, parts, errors, canceling: None };
+        let mut workflow = Workflow::without_steps(id, ClientId::from_u128(0));
         for field in Fields(bytes) {
             let field = field?;
             match field.tag {
@@ -75,6 +75,7 @@ impl Stored for Workflow {
                 5 => workflow.steps.push(read_step(field.bytes)?),
                 6 => workflow.errors.push(read_error(field.bytes)?),
                 7 => workflow.canceling = Some(read_cancel(field.bytes)?),
+                20 => workflow.outer = Some(read_place(field.bytes)?),
                 _ => {}
             }
         }
@@ -84,6 +85,24 @@ impl Stored for Workflow {
             && workflow.errors.iter().all(|error| known(&error.step));
         if sound { Ok(workflow) } else { Err(Corrupt) }
     }
+}
+
+pub(super) fn write_place(step: &WorkflowStep, out: &mut Writer<'_>) {
+    out.bytes(1, &step.workflow.to_bytes());
+    out.number(2, u64::from(step.index));
+}
+
+pub(super) fn read_place(bytes: &[u8]) -> Result<WorkflowStep, Corrupt> {
+    let mut step = WorkflowStep { workflow: JobId::from_u128(0), index: 0 };
+    for field in Fields(bytes) {
+        let field = field?;
+        match field.tag {
+            1 => step.workflow = JobId::from_u128(field.id()?),
+            2 => step.index = field.small()?,
+            _ => {}
+        }
+    }
+    Ok(step)
 }
 
 pub(super) const POLICIES: [FailurePolicy; 3] =

@@ -167,6 +167,8 @@ pub struct Workflow {
     pub errors: Vec<StepError>,
     /// Set if it ends as cancelled once its compensations are done.
     pub canceling: Option<PendingCancel>,
+    /// Set for a workflow that is a step: which one.
+    pub outer: Option<WorkflowStep>,
 }
 
 /// A cancel that waits for compensations.
@@ -253,17 +255,22 @@ impl Workflow {
         policy: FailurePolicy,
         steps: &[NewStep],
     ) -> Result<Workflow, BadWorkflow> {
-        let mut workflow = Workflow {
+        let mut workflow = Workflow { policy, ..Workflow::without_steps(id, client) };
+        workflow.add(steps)?;
+        Ok(workflow)
+    }
+
+    pub fn without_steps(id: JobId, client: ClientId) -> Workflow {
+        Workflow {
             id,
             client,
-            policy,
+            policy: FailurePolicy::Continue,
             steps: Vec::new(),
             parts: Vec::new(),
             errors: Vec::new(),
             canceling: None,
-        };
-        workflow.add(steps)?;
-        Ok(workflow)
+            outer: None,
+        }
     }
 
     /// Adds steps and their compensations behind the others. On an error the workflow is unusable.

@@ -200,6 +200,10 @@ fn of_rules(refusal: &Refusal) -> RefusedRequest {
         Refusal::StepNotReady => refused(
             "The workflow cannot go on from this step: the steps that it waits for did not end as it needs.",
         ),
+        Refusal::NotItsStep => refused("The job is no step of this workflow, so it adds no steps to it."),
+        Refusal::StepExists { index } => {
+            refused("The workflow has a step with this id already.").fact("index", *index)
+        }
         Refusal::WorkerNotFound => refused("There is no such worker."),
         Refusal::WebhookNotFound => refused("There is no such webhook."),
         Refusal::WebhookChanged => refused("The webhook was changed since; its ETag is another one now."),
@@ -241,6 +245,11 @@ const fn bad_workflow(why: BadWorkflow) -> &'static str {
         BadWorkflow::TooManyEdges => "The steps of the workflow wait for too many others.",
         BadWorkflow::BadEdge(_) => "A step waits for one that is not there, or twice for the same.",
         BadWorkflow::Cycle(_) => "Steps of the workflow wait for each other in a circle.",
+        BadWorkflow::TooDeep => "Workflows are nested deeper than eight levels.",
+        BadWorkflow::TooParallel => {
+            "All for_each of the workflow together run more elements at once than they may: lower `parallel`."
+        }
+        BadWorkflow::BadSource(_) => "A for_each takes its list from a step that it does not depend on.",
         BadWorkflow::UniqueStep(_) => "A step of a workflow takes no unique key.",
     }
 }

@@ -6,12 +6,12 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::{Idempotency, NewJob, NewStep, NewWorkflow, Submit};
 use forgerun_core::job::{Dialect, Head, IdempotencyKey, Input, Job};
 use forgerun_core::queue::Owner;
-use forgerun_core::workflow::{StepDefinition, WorkflowHead};
+use forgerun_core::workflow::{ForEachPlan, NestedWorkflow, StepDefinition, StepWork, WorkflowHead};
 use forgerun_core::{Answer, Command};
 use forgerun_engine::Error;
 use forgerun_wire::body::{refused, violation};
 use forgerun_wire::ojs::envelope::JobEnvelope;
-use forgerun_wire::workflow::{StepRequest, WorkflowRequest};
+use forgerun_wire::workflow::{self as wire, ForEachRequest, StepRequest, WorkflowRequest};
 
 use crate::app::App;
 use crate::config::PrivateTargets;
@@ -63,10 +63,7 @@ pub async fn begin(
     }
     let head = call.head(owner.client, request.correlation_id.as_deref());
     let n_steps = request.steps.len();
-    let mut steps = Vec::with_capacity(n_steps);
-    for step in request.steps {
-        steps.push(new_step(app, owner, step, &head).await?);
-    }
+    let steps = new_steps(app, owner, request.steps, &head).await?;
     let about = WorkflowHead { form: request.form, name: request.name };
     let own = own_head(app, owner, about, n_steps, head);
     let submit = submit(app, own, key);
@@ -117,13 +114,62 @@ fn submit(app: &App, mut own: Head, key: Option<Key<'_>>) -> Submit {
     Submit { jobs: vec![own], idempotency, queue_max: Some(app.config.limits.queue_size), refuse_paused }
 }
 
+/// The steps as the core takes them; `head` has what they have in common.
+pub(super) async fn new_steps(
+    app: &App,
+    owner: &Owner,
+    requests: Vec<StepRequest>,
+    head: &Head,
+) -> Result<Vec<NewStep>, ApiError> {
+    let mut steps = Vec::with_capacity(requests.len());
+    for request in requests {
+        steps.push(new_step(app, owner, request, head).await?);
+    }
+    Ok(steps)
+}
+
 async fn new_step(app: &App, owner: &Owner, step: StepRequest, head: &Head) -> Result<NewStep, ApiError> {
-    let StepDefinition { head: of_step, input } = definition(app, owner, step.job, head).await?;
+    let StepDefinition { head: of_step, input, work } = match step.work {
+        wire::StepWork::Job(job) => definition(app, owner, *job, head).await?,
+        wire::StepWork::ForEach(for_each) => {
+            let ForEachRequest { source, pointer, parallel, args, job } = *for_each;
+            let plan = ForEachPlan { source, pointer, parallel, args };
+            let elements = definition(app, owner, job, head).await?;
+            StepDefinition { work: StepWork::ForEach(Arc::new(plan)), ..elements }
+        }
+        wire::StepWork::Workflow(request) => nested(app, owner, *request, head).await?,
+    };
     let compensation = match step.compensate {
         Some(job) => Some(definition(app, owner, job, head).await?),
+        // What is to be undone within a workflow is undone with it.
+        None if can_be_undone(&work) => {
+            Some(StepDefinition { head: of_step.clone(), input: Arc::default(), work: StepWork::Undo(None) })
+        }
         None => None,
     };
-    Ok(NewStep { id: step.id, after: step.after, when: step.when, head: of_step, input, compensation })
+    Ok(NewStep { id: step.id, after: step.after, when: step.when, head: of_step, input, compensation, work })
+}
+
+fn can_be_undone(work: &StepWork) -> bool {
+    match work {
+        StepWork::Workflow(nested) => nested.steps.iter().any(|step| step.compensation.is_some()),
+        StepWork::Job | StepWork::ForEach(_) | StepWork::Undo(_) => false,
+    }
+}
+
+/// A workflow that is a step.
+async fn nested(
+    app: &App,
+    owner: &Owner,
+    request: WorkflowRequest,
+    head: &Head,
+) -> Result<StepDefinition, ApiError> {
+    let steps = Box::pin(new_steps(app, owner, request.steps, head)).await?;
+    let about = WorkflowHead { form: request.form, name: request.name };
+    let own = own_head(app, owner, about, steps.len(), head.clone());
+    let own = Head { job_type: WorkflowHead::NESTED_JOB_TYPE.into(), ..own };
+    let work = StepWork::Workflow(Arc::new(NestedWorkflow { policy: request.policy, steps }));
+    Ok(StepDefinition { head: Arc::new(own), input: Arc::default(), work })
 }
 
 async fn definition(
@@ -136,5 +182,5 @@ async fn definition(
     let context = SubmissionContext { key: None, bytes: 0, private: PrivateTargets::Deny };
     let checked = submission.check(app, &TERMS, context, Violations::default()).await?;
     let NewJob { head, input, .. } = checked.into_job(app, None);
-    Ok(StepDefinition { head, input })
+    Ok(StepDefinition { head, input, work: StepWork::Job })
 }

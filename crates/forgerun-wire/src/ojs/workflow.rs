@@ -26,7 +26,7 @@ pub const fn workflow_word(state: State) -> &'static str {
 pub const fn form_word(form: WorkflowForm) -> &'static str {
     match form {
         WorkflowForm::Chain | WorkflowForm::Graph => "chain",
-        WorkflowForm::Group => "group",
+        WorkflowForm::Group | WorkflowForm::ForEach => "group",
         WorkflowForm::Batch => "batch",
     }
 }

@@ -10,9 +10,12 @@ mod read;
 mod rows;
 mod view;
 
-pub use read::{StepRequest, WORKFLOW, WorkflowRequest, read};
+pub use read::{
+    ADDED_STEPS, AddedSteps, ForEachRequest, StepRequest, StepWork, WORKFLOW, WorkflowRequest, read,
+    read_added,
+};
 pub use rows::{StepRows, WorkflowRows, step_word};
 pub use view::{
-    AdminWorkflow, AdminWorkflowDetail, CompensationView, EdgeView, StepView, WorkflowSummary, WorkflowView,
-    WorkflowsView,
+    AdminWorkflow, AdminWorkflowDetail, CompensationView, EdgeView, ElementCounts, StepResultView,
+    StepResultsView, StepView, WorkflowSummary, WorkflowView, WorkflowsView, ended_word,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Head, Input, Job};
 use forgerun_core::state::State;
-use forgerun_core::workflow::{GraphStep, StepState, Workflow, WorkflowHead, WorkflowPart};
+use forgerun_core::workflow::{ForEach, GraphStep, StepState, Workflow, WorkflowHead, WorkflowPart};
 
 /// A workflow with its steps and their jobs.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct WorkflowRows {
     pub parts: Vec<WorkflowPart>,
     /// The jobs of steps that were made and are still there.
     pub jobs: BTreeMap<JobId, Job>,
+    /// Where the elements of lists stand, by the jobs of their steps.
+    pub for_each: BTreeMap<JobId, ForEach>,
 }
 
 /// A step with what is known of it.
@@ -35,6 +37,8 @@ pub struct StepRows<'a> {
     pub job: Option<&'a Job>,
     /// Where its compensation stands among all steps, if it declares one.
     pub compensation: Option<u32>,
+    /// Where the elements stand, if it has a job for each.
+    pub for_each: Option<&'a ForEach>,
 }
 
 impl WorkflowRows {
@@ -74,6 +78,7 @@ impl WorkflowRows {
             job_id,
             job: job_id.and_then(|id| self.jobs.get(&id)),
             compensation: None,
+            for_each: job_id.and_then(|id| self.for_each.get(&id)),
         }
     }
 

@@ -4,9 +4,12 @@ use std::borrow::Cow;
 
 use forgerun_core::job::{Head, Job};
 use forgerun_core::state::State;
-use forgerun_core::workflow::{FailurePolicy, StepCondition, StepState, WorkflowForm, WorkflowHead};
+use forgerun_core::workflow::{
+    ElementState, FailurePolicy, ForEach, StepCondition, StepKind, StepState, WorkflowForm, WorkflowHead,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::rows::{StepRows, WorkflowRows};
 use crate::{time, words};
@@ -42,6 +45,9 @@ pub struct WorkflowSummary {
     pub finished_at: Option<String>,
     /// The execution under way, or the last.
     pub execution_id: String,
+    /// The workflow that this one is a step of.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub parent_workflow_id: Option<String>,
 }
 
 impl WorkflowSummary {
@@ -59,13 +65,14 @@ impl WorkflowSummary {
             name: head.name.clone(),
             state: words::forge_state(job.state).into(),
             progress,
-            steps_total: job.head.items.map_or(0, |items| items.n),
+            steps_total: job.head.items.map_or(0, |items| items.n) + job.steps_added,
             steps_succeeded: job.tally.completed,
             steps_failed: job.tally.failed,
             created_at: time::millis(job.head.created_at),
             updated_at: time::millis(job.updated_at),
             finished_at: job.finished_at.map(time::millis),
             execution_id: job.execution.to_string(),
+            parent_workflow_id: job.head.workflow.map(|step| step.workflow.to_string()),
         }
     }
 }
@@ -132,6 +139,74 @@ pub struct StepView {
     pub error: Option<String>,
     /// What undoes it, if it declares that.
     pub compensation: Option<CompensationView>,
+    /// `job`, `workflow` or `for_each`. The job of the latter two is a workflow, found under its id.
+    #[serde(default)]
+    pub kind: Cow<'static, str>,
+    /// Of a `for_each` that has begun: how many elements stand where.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub elements: Option<ElementCounts>,
+}
+
+/// How many elements of a list stand where.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ElementCounts {
+    /// As many as are known: all, once the list was read.
+    pub total: u32,
+    pub waiting: u32,
+    /// Those that wait for a worker or are held by one.
+    pub active: u32,
+    pub succeeded: u32,
+    /// Those that failed or were cancelled.
+    pub failed: u32,
+}
+
+impl ElementCounts {
+    fn of(for_each: &ForEach) -> ElementCounts {
+        ElementCounts {
+            total: for_each.n(),
+            waiting: for_each.count(ElementState::Waiting),
+            active: for_each.count(ElementState::Released),
+            succeeded: for_each.count(ElementState::Succeeded),
+            failed: for_each.count(ElementState::Failed),
+        }
+    }
+}
+
+/// A page of the results of steps, or of the elements of a list, in order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WorkflowResults"))]
+pub struct StepResultsView {
+    pub results: Vec<StepResultView>,
+    /// Where the next page begins; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// The result of a step or an element.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WorkflowResult"))]
+pub struct StepResultView {
+    /// Of a step; of an element its position.
+    pub id: String,
+    pub index: u32,
+    /// WAITING, RUNNING, SUCCEEDED, FAILED, CANCELED or SKIPPED.
+    pub state: Cow<'static, str>,
+    pub job_id: Option<String>,
+    /// What it left; `{"$ref": URL}` where that is large or not JSON.
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
+    pub result: Option<Box<RawValue>>,
+}
+
+/// Where a step or an element stands, without a look at its job.
+pub const fn ended_word(state: StepState) -> &'static str {
+    match state {
+        StepState::Waiting => "WAITING",
+        StepState::Released => words::forge_state(State::Running),
+        StepState::Succeeded => words::forge_state(State::Succeeded),
+        StepState::Failed => words::forge_state(State::Failed),
+        StepState::Canceled => words::forge_state(State::Canceled),
+        StepState::Skipped => "SKIPPED",
+    }
 }
 
 /// What undoes a step.
@@ -154,11 +229,14 @@ impl WorkflowView {
     pub fn new(rows: &WorkflowRows, failure: Option<Value>) -> WorkflowView {
         let counts = rows.workflow.counts();
         WorkflowView {
-            summary: WorkflowSummary {
-                progress: rows.workflow.percent_over(),
-                steps_succeeded: counts.succeeded,
-                steps_failed: counts.failed,
-                ..WorkflowSummary::new(&rows.job)
+            summary: match rows.for_each.get(&rows.job.id) {
+                Some(for_each) => of_elements(&rows.job, for_each),
+                None => WorkflowSummary {
+                    progress: rows.workflow.percent_over(),
+                    steps_succeeded: counts.succeeded,
+                    steps_failed: counts.failed,
+                    ..WorkflowSummary::new(&rows.job)
+                },
             },
             failure_policy: match rows.workflow.policy {
                 FailurePolicy::Continue => "continue",
@@ -170,6 +248,18 @@ impl WorkflowView {
             steps: rows.steps().map(|step| StepView::new(rows, &step)).collect(),
             failure,
         }
+    }
+}
+
+/// The elements of a list count as its steps.
+fn of_elements(job: &Job, for_each: &ForEach) -> WorkflowSummary {
+    let tally = for_each.tally();
+    WorkflowSummary {
+        progress: for_each.percent_over(),
+        steps_total: for_each.n(),
+        steps_succeeded: tally.completed,
+        steps_failed: tally.failed,
+        ..WorkflowSummary::new(job)
     }
 }
 
@@ -194,6 +284,13 @@ impl StepView {
             finished_at: of.job.and_then(|job| job.finished_at).map(time::millis),
             error: rows.error(of.index).map(str::to_owned),
             compensation: rows.compensation(of).map(|of| CompensationView::new(rows, &of)),
+            kind: match of.step.kind {
+                StepKind::Job => "job",
+                StepKind::Workflow => "workflow",
+                StepKind::ForEach => "for_each",
+            }
+            .into(),
+            elements: of.for_each.map(ElementCounts::of),
         }
     }
 }
@@ -236,6 +333,7 @@ pub(crate) const fn form_word(form: WorkflowForm) -> &'static str {
         WorkflowForm::Group => "group",
         WorkflowForm::Batch => "batch",
         WorkflowForm::Graph => "graph",
+        WorkflowForm::ForEach => "for_each",
     }
 }
 

@@ -13,7 +13,10 @@ use crate::job::{Head, Input};
 use crate::limits;
 use crate::record::{RecordKind, Stored};
 use crate::time::Time;
-use crate::workflow::layout::{numbers, pick, read_error, read_numbers, write_error};
+use crate::workflow::WorkflowStep;
+use crate::workflow::layout::{
+    numbers, pick, read_error, read_numbers, read_place, write_error, write_place,
+};
 use crate::workflow::work::layout::{read_piece, write_args};
 
 impl Stored for ForEach {
@@ -43,12 +46,14 @@ impl Stored for ForEach {
         let remade: Vec<u32> = self.remade.iter().flat_map(|(&index, &n)| [index, u32::from(n)]).collect();
         out.bytes(10, &numbers(&remade));
         self.errors.iter().for_each(|error| out.group(11, |out| write_error(error, out)));
+        out.group(12, |out| write_place(&self.outer, out));
         bytes
     }
 
     fn decode(key: &str, bytes: &[u8]) -> Result<ForEach, Corrupt> {
         let mut found = ForEach {
             id: key.parse().map_err(|_| Corrupt)?,
+            outer: WorkflowStep { workflow: JobId::from_u128(0), index: 0 },
             source: JobId::from_u128(0),
             pointer: String::new(),
             parallel: 0,
@@ -77,6 +82,7 @@ impl Stored for ForEach {
                 9 => found.n_begun = field.small()?,
                 10 => found.remade = read_pairs(&read_numbers(field.bytes)?)?,
                 11 => found.errors.push(read_error(field.bytes)?),
+                12 => found.outer = read_place(field.bytes)?,
                 _ => {}
             }
         }

@@ -17,7 +17,9 @@ use forgerun_core::state::State;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::envelope::Rules;
 use forgerun_wire::words::{forge_state, parse_forge_state};
-use forgerun_wire::workflow::{self as wire, WORKFLOW, WorkflowSummary, WorkflowView, WorkflowsView};
+use forgerun_wire::workflow::{
+    self as wire, StepResultsView, WORKFLOW, WorkflowSummary, WorkflowView, WorkflowsView,
+};
 
 use crate::app::{App, Filter};
 use crate::auth::ownership;
@@ -74,6 +76,19 @@ pub(super) const ROUTES: &[Route] = &[
         .optional_body(&RETRY)
         .replies(&[Reply::json::<WorkflowView>(200, "Running again.")])
         .refuses(&[Kind::IllegalTransition, Kind::RetryLimitReached]),
+    Route::post("/v1/workflows/{workflow_id}/steps", "add_steps", |call| Box::pin(add_steps(call)))
+        .body_max(|_| OJS_BATCH_BYTES_MAX)
+        .operation("addWorkflowSteps", "Add steps to a running workflow, as the worker of one of its steps.")
+        .body(&wire::ADDED_STEPS)
+        .replies(&[Reply::json::<WorkflowView>(200, "Added; those that are ready have begun.")])
+        .refuses(ADDING),
+    Route::get("/v1/workflows/{workflow_id}/results", "results", |call| Box::pin(results(call)))
+        .operation(
+            "listWorkflowResults",
+            "List the results of the steps of a workflow, or of the elements of a `for_each`, in order.",
+        )
+        .query(&[LIMIT, CURSOR])
+        .replies(&[Reply::json::<StepResultsView>(200, "A page.")]),
     Route::get("/v1/workflows/{workflow_id}/events", "events", |call| Box::pin(of_workflow(call)))
         .answers(Answers::BodyOrEvents)
         .operation(
@@ -104,6 +119,23 @@ const REFUSALS: &[Kind] = &[
     Kind::QueueNameTooLong,
     Kind::JobPayloadTooLarge,
     Kind::IdempotencyConflict,
+];
+
+/// What steps that are added are refused for.
+const ADDING: &[Kind] = &[
+    Kind::UnknownJobType,
+    Kind::JobTypeTooLong,
+    Kind::InvalidRetryPolicy,
+    Kind::InvalidMetadata,
+    Kind::MetadataTooLarge,
+    Kind::UnsupportedFeature,
+    Kind::InvalidQueue,
+    Kind::QueueNameTooLong,
+    Kind::JobPayloadTooLarge,
+    Kind::IllegalTransition,
+    Kind::AlreadyCompleted,
+    Kind::AlreadyCancelled,
+    Kind::Duplicate,
 ];
 
 request_body! {
@@ -248,6 +280,26 @@ async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     let owned = Owned { job: own.id, client: Some(call.caller().client) };
     let (job, _) = call.app.engine.retry_workflow(owned, from).await?;
     shown(call.app, Arc::new(job)).await
+}
+
+/// `POST /v1/workflows/{id}/steps`: steps added by the worker that holds one of its steps.
+async fn add_steps(call: Call<'_>) -> Result<Response, ApiError> {
+    let own = own_job(&call).await?;
+    let job = workflows::add_steps(&call, &own).await?;
+    shown(call.app, Arc::new(job)).await
+}
+
+/// `GET /v1/workflows/{id}/results?limit=…&cursor=…`: what its steps left, in order.
+async fn results(call: Call<'_>) -> Result<Response, ApiError> {
+    let query = call.query()?;
+    let first = match query.get("cursor").map(str::parse::<u32>) {
+        Some(Ok(first)) => first,
+        Some(Err(_)) => return Err(query.malformed("cursor", "is no cursor of this list")),
+        None => 0,
+    };
+    let own = own_job(&call).await?;
+    let view = workflows::results(call.app, &own, first, query.limit()?).await?.ok_or_else(not_found)?;
+    Ok(respond::json(StatusCode::OK, &view))
 }
 
 /// `GET /v1/workflows/{id}/events`: its events, or a stream of them.
