@@ -6,7 +6,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::{Idempotency, NewJob, NewStep, NewWorkflow, Submit};
 use forgerun_core::job::{Dialect, Head, IdempotencyKey, Input, Job};
 use forgerun_core::queue::Owner;
-use forgerun_core::workflow::{ForEachPlan, NestedWorkflow, StepDefinition, StepWork, WorkflowHead};
+use forgerun_core::workflow::{ForEachPlan, NestedWorkflow, StepDefinition, StepWork, Wait, WorkflowHead};
 use forgerun_core::{Answer, Command};
 use forgerun_engine::Error;
 use forgerun_wire::body::{refused, violation};
@@ -17,6 +17,7 @@ use crate::app::App;
 use crate::config::PrivateTargets;
 use crate::dialects::ojs::submission::{TERMS, from_envelope};
 use crate::http::{ApiError, routing::Call};
+use crate::schemas;
 use crate::submission::{self, Key, SubmissionContext, Violations};
 
 /// An accepted or existing workflow.
@@ -65,7 +66,12 @@ pub async fn begin(
     let n_steps = request.steps.len();
     let steps = new_steps(app, owner, request.steps, &head).await?;
     let about = WorkflowHead { form: request.form, name: request.name };
-    let own = own_head(app, owner, about, n_steps, head);
+    let deadline = request.deadline.map(|deadline| deadline.moment(head.created_at));
+    if deadline.is_some_and(|deadline| deadline <= head.created_at) {
+        let wrong = violation("deadline", "lies in the past", "future");
+        return Err(BeginError::Refused(refused(Kind::InvalidArgs, vec![wrong], &[]).into()));
+    }
+    let own = own_head(app, owner, about, n_steps, Head { deadline, ..head });
     let submit = submit(app, own, key);
     let has_key = submit.idempotency.is_some();
     let command = NewWorkflow { submit, policy: request.policy, steps };
@@ -122,13 +128,19 @@ pub(super) async fn new_steps(
     head: &Head,
 ) -> Result<Vec<NewStep>, ApiError> {
     let mut steps = Vec::with_capacity(requests.len());
-    for request in requests {
-        steps.push(new_step(app, owner, request, head).await?);
+    for (place, request) in requests.into_iter().enumerate() {
+        steps.push(new_step(app, owner, request, place, head).await?);
     }
     Ok(steps)
 }
 
-async fn new_step(app: &App, owner: &Owner, step: StepRequest, head: &Head) -> Result<NewStep, ApiError> {
+async fn new_step(
+    app: &App,
+    owner: &Owner,
+    step: StepRequest,
+    place: usize,
+    head: &Head,
+) -> Result<NewStep, ApiError> {
     let StepDefinition { head: of_step, input, work } = match step.work {
         wire::StepWork::Job(job) => definition(app, owner, *job, head).await?,
         wire::StepWork::ForEach(for_each) => {
@@ -136,6 +148,9 @@ async fn new_step(app: &App, owner: &Owner, step: StepRequest, head: &Head) -> R
             let plan = ForEachPlan { source, pointer, parallel, args };
             let elements = definition(app, owner, job, head).await?;
             StepDefinition { work: StepWork::ForEach(Arc::new(plan)), ..elements }
+        }
+        wire::StepWork::Wait(request) => {
+            waiting(app, owner, request.into_wait(app.clock.random()), place, head).await?
         }
         wire::StepWork::Workflow(request) => nested(app, owner, *request, head).await?,
     };
@@ -166,10 +181,35 @@ async fn nested(
 ) -> Result<StepDefinition, ApiError> {
     let steps = Box::pin(new_steps(app, owner, request.steps, head)).await?;
     let about = WorkflowHead { form: request.form, name: request.name };
-    let own = own_head(app, owner, about, steps.len(), head.clone());
+    let deadline = request.deadline.map(|deadline| deadline.moment(head.created_at));
+    let own = own_head(app, owner, about, steps.len(), Head { deadline, ..head.clone() });
     let own = Head { job_type: WorkflowHead::NESTED_JOB_TYPE.into(), ..own };
     let work = StepWork::Workflow(Arc::new(NestedWorkflow { policy: request.policy, steps }));
     Ok(StepDefinition { head: Arc::new(own), input: Arc::default(), work })
+}
+
+/// The job of a waiting step.
+async fn waiting(
+    app: &App,
+    owner: &Owner,
+    wait: Wait,
+    place: usize,
+    head: &Head,
+) -> Result<StepDefinition, ApiError> {
+    if let Some(schema) = wait.signal().map(|signal| &signal.schema).filter(|schema| !schema.is_empty()) {
+        schemas::check(app, owner.client, schema, &format!("steps/{place}/wait/schema")).await?;
+    }
+    let own = wait.job(owner.client, head.created_at);
+    let mut head = Head {
+        job_type: own.job_type,
+        queue: own.queue,
+        wait: own.wait,
+        retry: own.retry,
+        tenant: owner.tenant.clone(),
+        ..head.clone()
+    };
+    submission::complete(app, &mut head);
+    Ok(StepDefinition { head: Arc::new(head), input: Arc::default(), work: StepWork::Job })
 }
 
 async fn definition(

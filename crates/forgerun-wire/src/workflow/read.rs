@@ -8,6 +8,7 @@
 //! Every step may have `compensate`: the envelope of the job that undoes it.
 
 mod children;
+mod request;
 
 use std::collections::BTreeMap;
 
@@ -15,81 +16,21 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::limits::{ITEM_ID_BYTES_MAX, NAME_BYTES_MAX, WORKFLOW_EDGES_MAX, WORKFLOW_STEPS_MAX};
 use forgerun_core::workflow::{FailurePolicy, StepCondition, WorkflowForm};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
+use super::wait::{self, WaitRequest};
+use crate::body::{self, Deadline};
+use crate::ojs::duration;
 use crate::ojs::envelope::{JobEnvelope, Rules, read_members};
 use crate::ojs::members::{Members, ViolationList};
 use crate::problem::RefusedRequest;
-use crate::request_body;
 
 use children::Unresolved;
 pub use children::{ADDED_STEPS, AddedSteps, ForEachRequest, StepWork, read_added};
-
-request_body! {
-    /// A workflow: a chain, a group, a batch, or steps that name those they wait for.
-    pub WORKFLOW = "WorkflowRequest" {
-        /// Left out for steps with `depends_on`.
-        "type": words(&["chain", "group", "batch"]),
-        /// The client's own name of it.
-        "name": maybe(short(NAME_BYTES_MAX)),
-        /// Of a chain or a graph: job envelopes as of `/ojs/v1/jobs`, or nested workflows; in a graph with `id`, `depends_on` and
-        /// `when`. `compensate` is the envelope of the job that undoes a step. With `work_kind` a step is simulated. A step with
-        /// `workflow` is a workflow of its own. A step with `for_each` (`step`, `pointer`) is a job per element of a list in the
-        /// result of a step, `parallel` at once; `"$item"` and `"$index"` in its `args` stand for the element and its position.
-        "steps": steps(),
-        /// Of a group or a batch: the same.
-        "jobs": steps(),
-        /// Of a batch: what follows its end.
-        "callbacks": maybe(json!({"type": "object", "properties": {
-            "on_complete": object(), "on_success": object(), "on_failure": object(),
-        }})),
-        /// What the failure of a step means for those that do not wait for it; `continue` by default.
-        "failure_policy": maybe(words(&["continue", "stop", "compensate"])),
-        /// `failure_policy` may stand here, too.
-        "options": maybe(object()),
-        /// Makes a repetition harmless.
-        "idempotency_key": maybe(short(NAME_BYTES_MAX)),
-        /// The client's own id of the request.
-        "correlation_id": maybe(text()),
-    }
-    ; examples {
-        "chain": {"value": {"type": "chain", "name": "order-4711", "steps": [
-            {"type": "order.reserve", "args": [4711], "options": {"queue": "orders"}},
-            {"type": "order.charge", "args": [4711], "options": {"queue": "orders"}},
-        ]}},
-        "batch": {"value": {
-            "type": "batch", "jobs": [{"type": "mail.send"}, {"type": "mail.send"}],
-            "callbacks": {"on_complete": {"type": "mail.report"}},
-        }},
-        "graph": {"value": {"failure_policy": "stop", "steps": [
-            {"id": "reserve", "type": "order.reserve", "args": [4711]},
-            {"id": "charge", "type": "order.charge", "args": [4711], "depends_on": ["reserve"]},
-            {"id": "undo", "type": "order.undo", "depends_on": ["reserve", "charge"], "when": "any_failed"},
-        ]}},
-        "compensation": {"value": {"failure_policy": "compensate", "steps": [
-            {"id": "reserve", "type": "order.reserve", "compensate": {"type": "order.release"}},
-            {"id": "charge", "type": "order.charge", "depends_on": ["reserve"]},
-        ]}},
-        "for each": {"value": {"steps": [
-            {"id": "list", "type": "images.list"},
-            {"id": "resize", "type": "image.resize", "args": ["$item", 800], "parallel": 20,
-             "for_each": {"step": "list", "pointer": "/images"}},
-            {"id": "publish", "workflow": {"type": "chain", "steps": [{"type": "album.render"}, {"type": "album.upload"}]},
-             "depends_on": ["resize"]},
-        ]}},
-        "simulated": {"value": {
-            "type": "group", "jobs": [{"work_kind": "SUCCESS_FAST"}, {"work_kind": "SUCCESS_FAST"}],
-        }},
-    }
-}
-
-/// The schema of a list of steps.
-fn steps() -> Value {
-    json!({"type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": WORKFLOW_STEPS_MAX})
-}
+pub use request::WORKFLOW;
+use request::steps;
 
 /// Members of a step that say nothing of its job.
-const OF_STEP: [&str; 4] = ["id", "depends_on", "when", "compensate"];
+const OF_STEP: [&str; 5] = ["id", "depends_on", "when", "compensate", "wait"];
 
 /// How deep workflows may be nested in each other.
 const NESTED_MAX: usize = 8;
@@ -107,6 +48,8 @@ pub struct WorkflowRequest {
     pub idempotency_key: Option<String>,
     /// What the client calls the request.
     pub correlation_id: Option<String>,
+    /// By when all steps must have ended.
+    pub deadline: Option<Deadline>,
     /// The steps, in the order of the text.
     pub steps: Vec<StepRequest>,
 }
@@ -153,6 +96,8 @@ fn read_level(
     let policy = read_policy(&mut violations, &path("failure_policy"), policy, reader.policy);
     let mut text = |name: &str| violations.typed(kind, &path(name), top.get(name), "a string");
     let (idempotency_key, correlation_id) = (text("idempotency_key"), text("correlation_id"));
+    let deadline = top.get("deadline").or(options.get("deadline"));
+    let deadline = read_deadline(&mut violations, &path("deadline"), deadline);
     violations.settle(Some(()))?;
     reader.policy = policy;
     let form = match word.as_deref() {
@@ -165,7 +110,19 @@ fn read_level(
     };
     let steps = reader.finish()?;
     let name = name.unwrap_or_default();
-    Ok(WorkflowRequest { form, name, policy, idempotency_key, correlation_id, steps })
+    Ok(WorkflowRequest { form, name, policy, idempotency_key, correlation_id, deadline, steps })
+}
+
+fn read_deadline(violations: &mut ViolationList, path: &str, value: Option<&RawValue>) -> Option<Deadline> {
+    let value = value?;
+    let text: Option<String> = serde_json::from_str(value.get()).ok();
+    let deadline = text.and_then(|text| body::parse_deadline(&text, duration::parse));
+    if deadline.is_none() {
+        let detail =
+            "must be a duration above zero, such as 30s or 1h30m, or a time like 2030-01-31T12:00:00Z";
+        violations.add_value(Kind::MalformedRequest, path, value, detail, "format");
+    }
+    deadline
 }
 
 /// `inherited`: the policy of the workflow around this one.
@@ -433,12 +390,37 @@ impl StepReader<'_> {
             Some(value) => Some(self.compensation(value, &format!("{path}.compensate"), index)?),
             None => None,
         };
+        let wait = members.get("wait");
         members.0.retain(|(name, _)| !OF_STEP.contains(&&**name));
-        let work = self.work(members, path, index)?;
+        let work = match (wait, members.0.first()) {
+            (None, _) => self.work(members, path, index)?,
+            (Some(value), None) => StepWork::Wait(wait::read(value, &format!("{path}.wait"))?),
+            (Some(_), Some((name, _))) => {
+                let detail = "is not for a step that waits: no worker runs it";
+                return Err(refused(&format!("{path}.{name:.60}"), detail, "unsupported"));
+            }
+        };
+        self.check_signal(&work, path)?;
         self.n_edges += after.len();
         let when = given.map_or(StepCondition::AllSucceeded, |(_, when)| when);
         self.steps.push(StepRequest { id, after, when, work, compensate });
         Ok(index as u32)
+    }
+
+    /// One wait per signal: a signal must not end two.
+    fn check_signal(&self, work: &StepWork, path: &str) -> Result<(), Box<RefusedRequest>> {
+        let signal = |work: &StepWork| match work {
+            StepWork::Wait(WaitRequest::Signal { name, .. }) => Some(name.clone()),
+            StepWork::Wait(_) | StepWork::Job(_) | StepWork::Workflow(_) | StepWork::ForEach(_) => None,
+        };
+        let Some(name) = signal(work) else { return Ok(()) };
+        match self.steps.iter().find(|step| signal(&step.work).as_ref() == Some(&name)) {
+            None => Ok(()),
+            Some(step) => {
+                let detail = format!("is the signal of another step: `{:.60}` waits for `{name}`", step.id);
+                Err(refused(&format!("{path}.wait.signal"), detail, "uniqueItems"))
+            }
+        }
     }
 
     /// What undoes the step at this place.

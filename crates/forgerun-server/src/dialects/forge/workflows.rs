@@ -12,13 +12,14 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::{Cancel, Owned};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
+use forgerun_core::limits::SIGNAL_BODY_BYTES_MAX;
 use forgerun_core::queue::Owner;
 use forgerun_core::state::State;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::envelope::Rules;
 use forgerun_wire::words::{forge_state, parse_forge_state};
 use forgerun_wire::workflow::{
-    self as wire, StepResultsView, WORKFLOW, WorkflowSummary, WorkflowView, WorkflowsView,
+    self as wire, SIGNAL, StepResultsView, WORKFLOW, WorkflowSummary, WorkflowView, WorkflowsView,
 };
 
 use crate::app::{App, Filter};
@@ -89,6 +90,19 @@ pub(super) const ROUTES: &[Route] = &[
         )
         .query(&[LIMIT, CURSOR])
         .replies(&[Reply::json::<StepResultsView>(200, "A page.")]),
+    Route::post("/v1/workflows/{workflow_id}/signals/{name}", "signal", |call| Box::pin(signal(call)))
+        .operation(
+            "sendSignal",
+            "Send a signal: the step that waits for it succeeds with the body as its result.",
+        )
+        .body(&SIGNAL)
+        .strict()
+        .body_max(|_| SIGNAL_BODY_BYTES_MAX)
+        .replies(&[Reply::json::<WorkflowView>(
+            200,
+            "The workflow. A signal that came early is kept; one that repeats the first changes nothing.",
+        )])
+        .refuses(&[Kind::Duplicate, Kind::IllegalTransition, Kind::JobPayloadTooLarge]),
     Route::get("/v1/workflows/{workflow_id}/events", "events", |call| Box::pin(of_workflow(call)))
         .answers(Answers::BodyOrEvents)
         .operation(
@@ -249,7 +263,8 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
 async fn shown(app: &App, job: Arc<Job>) -> Result<Response, ApiError> {
     let last_word = workflows::failure(app, &job).await?;
     let rows = workflows::read(app, job).await?.ok_or_else(not_found)?;
-    Ok(respond::json(StatusCode::OK, &WorkflowView::new(&rows, last_word)))
+    let view = WorkflowView::new(&rows, last_word).with_tokens(&rows, &workflows::signals_at(app));
+    Ok(respond::json(StatusCode::OK, &view))
 }
 
 /// `POST /v1/workflows/{id}/cancel`. On an ended one it changes nothing and reports the state. One
@@ -300,6 +315,19 @@ async fn results(call: Call<'_>) -> Result<Response, ApiError> {
     let own = own_job(&call).await?;
     let view = workflows::results(call.app, &own, first, query.limit()?).await?.ok_or_else(not_found)?;
     Ok(respond::json(StatusCode::OK, &view))
+}
+
+/// `POST /v1/workflows/{id}/signals/{name}`.
+async fn signal(call: Call<'_>) -> Result<Response, ApiError> {
+    let own = own_job(&call).await?;
+    let name = call.exchange.parameter("name").unwrap_or_default();
+    workflows::send_named(call.app, call.caller().client, own.id, name, &call.body).await?;
+    shown(call.app, fresh(&call, own.id).await?).await
+}
+
+/// The workflow's own job after a command that answers with less.
+async fn fresh(call: &Call<'_>, id: JobId) -> Result<Arc<Job>, ApiError> {
+    call.app.engine.store().job(id).await?.ok_or_else(not_found)
 }
 
 /// `GET /v1/workflows/{id}/events`: its events, or a stream of them.

@@ -11,6 +11,7 @@ use crate::ojs::envelope::{JobEnvelope, Rules};
 use crate::ojs::members::Members;
 use crate::problem::RefusedRequest;
 use crate::request_body;
+use crate::workflow::wait::WaitRequest;
 
 /// Members of a step that say that it is not one job.
 pub(super) const OF_CHILDREN: [&str; 3] = ["workflow", "for_each", "parallel"];
@@ -18,10 +19,11 @@ pub(super) const OF_CHILDREN: [&str; 3] = ["workflow", "for_each", "parallel"];
 /// Elements that run at once, at most.
 pub(super) const PARALLEL_OF_STEP_MAX: u32 = PARALLEL_MAX / 2;
 
-/// What a step consists of.
+/// What a step does.
 #[derive(Clone, Debug)]
 pub enum StepWork {
     Job(Box<JobEnvelope>),
+    Wait(WaitRequest),
     /// A workflow of its own.
     Workflow(Box<WorkflowRequest>),
     /// A job per element of a list.
