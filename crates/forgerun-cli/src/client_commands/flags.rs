@@ -230,6 +230,9 @@ pub struct WorkflowsFlags {
     /// Only workflows in this state; may be given several times
     #[arg(long = "state", value_name = "STATE")]
     pub(crate) states: Vec<String>,
+    /// Only workflows with exactly this name
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
     /// Maximum number of workflows
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
     pub(crate) limit: u32,

@@ -1,6 +1,6 @@
 //! Workflows: submit, list, show, cancel, retry.
 
-use forgerun_client::forge::{Filter, Workflow, Workflows};
+use forgerun_client::forge::{Filter, Workflow, WorkflowStep, Workflows};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ fn read_description(text: &str) -> Result<Box<RawValue>, CommandError> {
 async fn list(flags: &WorkflowsFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let (client, wanted) = (flags.connection.client()?, flags.limit as usize);
-    let mut filter = Filter { states: flags.states.clone(), ..Filter::default() };
+    let mut filter = Filter { states: flags.states.clone(), name: flags.name.clone(), ..Filter::default() };
     let mut page = Workflows { workflows: Vec::new(), next_cursor: None };
     loop {
         filter.limit = Some((wanted - page.workflows.len()).min(PAGE));
@@ -116,6 +116,18 @@ fn changed(named: &JobFlags, workflow: &Workflow) -> Result<Exit, CommandError> 
     Ok(Exit::Done)
 }
 
+/// The type of a step's job, or what it is instead; of a list how many elements succeeded.
+fn what(step: &WorkflowStep) -> String {
+    match &step.elements {
+        Some(of) => {
+            let failed = if of.failed > 0 { format!(", {} failed", of.failed) } else { String::new() };
+            format!("for_each {}/{}{failed}", of.succeeded, of.total)
+        }
+        None if matches!(&*step.kind, "for_each" | "workflow") => step.kind.to_string(),
+        None => step.job_type.clone().unwrap_or_default(),
+    }
+}
+
 /// The workflow in a line, and its steps as a table.
 fn show(named: &JobFlags, workflow: &Workflow) -> Result<Exit, CommandError> {
     let screen = Screen::of(&named.connection);
@@ -129,7 +141,7 @@ fn show(named: &JobFlags, workflow: &Workflow) -> Result<Exit, CommandError> {
         table.row(vec![
             step.id.clone(),
             step.state.to_string(),
-            step.job_type.clone().unwrap_or_default(),
+            what(step),
             step.depends_on.join(" "),
             step.job_id.clone().unwrap_or_default(),
             step.error.clone().unwrap_or_default(),

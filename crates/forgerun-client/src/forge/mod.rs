@@ -23,7 +23,10 @@ pub type Job = forgerun_wire::forge::JobView<'static>;
 /// A page of jobs, newest first.
 pub type Jobs = forgerun_wire::forge::JobsView<'static>;
 
-pub use forgerun_wire::workflow::{WorkflowSummary, WorkflowView as Workflow, WorkflowsView as Workflows};
+pub use forgerun_wire::workflow::{
+    StepResultsView as WorkflowResults, StepView as WorkflowStep, WorkflowSummary, WorkflowView as Workflow,
+    WorkflowsView as Workflows,
+};
 
 use crate::client::Client;
 

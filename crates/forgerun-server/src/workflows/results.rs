@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
-use forgerun_core::workflow::{ForEach, Workflow};
+use forgerun_core::workflow::{ForEach, GraphStep, Workflow, WorkflowForm};
 use forgerun_engine::{StepResult, StepResults};
-use forgerun_wire::workflow::{StepResultView, StepResultsView, ended_word};
+use forgerun_wire::workflow::{StepResultView, StepResultsView, ended_word, form_word};
 use serde_json::value::RawValue;
 
 use crate::app::App;
@@ -53,14 +53,15 @@ pub async fn results(
         let job_id = job.map(|job| job.to_string());
         results.push(StepResultView { id, index, state: state.into(), job_id, result });
     }
-    Ok(Some(StepResultsView { results, next_cursor }))
+    let form = own.head.workflow_head.as_ref().map_or(WorkflowForm::Graph, |head| head.form);
+    Ok(Some(StepResultsView { form: form_word(form).into(), results, next_cursor }))
 }
 
 async fn entries(app: &App, own: &Job, first: u32, n: usize) -> Result<Option<Vec<Entry>>, ApiError> {
     let store = app.engine.store();
     if let Some(workflow) = store.record::<Workflow>(own.id.to_string()).await? {
         let steps = workflow.declared().filter(|(index, _)| *index >= first).take(n);
-        let entry = |(index, step): (u32, &forgerun_core::workflow::GraphStep)| {
+        let entry = |(index, step): (u32, &GraphStep)| {
             let (state, job) = (ended_word(step.state), workflow.made_job(index));
             Entry { index, id: step.id.clone(), state, job }
         };

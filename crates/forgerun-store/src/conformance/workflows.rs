@@ -190,6 +190,8 @@ pub async fn workflows_are_listed_whatever_else_there_is(fixture: &dyn Fixture) 
         (Filter { states: vec![State::Canceled], ..all.clone() }, vec![21]),
         (Filter { client: Some(client(1)), states: vec![State::Canceled], ..all.clone() }, vec![21]),
         (Filter { client: Some(client(1)), states: vec![State::Running], ..all.clone() }, vec![1]),
+        (Filter { workflow_name: Some("fan in".into()), ..all.clone() }, vec![21, 11, 1]),
+        (Filter { workflow_name: Some("fan".into()), ..all.clone() }, vec![]),
     ] {
         let page = fixture.second().list_jobs(filter.clone()).await.unwrap();
         let found: Vec<JobId> = page.rows.iter().map(|job| job.id).collect();

@@ -19,6 +19,6 @@ pub use read::{
 pub use rows::{StepRows, WorkflowRows, step_word};
 pub use view::{
     AdminWorkflow, AdminWorkflowDetail, CompensationView, EdgeView, ElementCounts, StepResultView,
-    StepResultsView, StepView, WorkflowSummary, WorkflowView, WorkflowsView, ended_word,
+    StepResultsView, StepView, WorkflowSummary, WorkflowView, WorkflowsView, ended_word, form_word,
 };
 pub use wait::{SIGNAL, SignalView, WaitRequest, WaitView};

@@ -186,6 +186,9 @@ impl ElementCounts {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WorkflowResults"))]
 pub struct StepResultsView {
+    /// chain, group, batch, graph, or `for_each` for the elements of a list.
+    #[serde(rename = "type")]
+    pub form: Cow<'static, str>,
     pub results: Vec<StepResultView>,
     /// Where the next page begins; null at the end.
     pub next_cursor: Option<String>,
@@ -346,7 +349,7 @@ fn state_word(of: &StepRows<'_>) -> &'static str {
 }
 
 /// How a workflow was described.
-pub(crate) const fn form_word(form: WorkflowForm) -> &'static str {
+pub const fn form_word(form: WorkflowForm) -> &'static str {
     match form {
         WorkflowForm::Chain => "chain",
         WorkflowForm::Group => "group",

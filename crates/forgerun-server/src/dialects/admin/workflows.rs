@@ -10,7 +10,7 @@ use forgerun_wire::admin::AdminPage;
 use forgerun_wire::workflow::{AdminWorkflow, AdminWorkflowDetail};
 
 use crate::app::Filter;
-use crate::dialects::forge::workflows::filter;
+use crate::dialects::forge::workflows::{NAME, filter};
 use crate::http::{
     ApiError, respond,
     routing::{
@@ -26,7 +26,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/workflows", "list", |call| Box::pin(list(call)))
         .access(RouteAccess::Operator)
         .operation("adminListWorkflows", "List the workflows of all clients, newest first.")
-        .query(&[STATE, CLIENT, LIMIT, CURSOR])
+        .query(&[STATE, NAME, CLIENT, LIMIT, CURSOR])
         .replies(&[Reply::json::<AdminPage<AdminWorkflow>>(200, "A page.")]),
     Route::get("/admin/v1/workflows/{workflow_id}", "get", |call| Box::pin(get(call)))
         .access(RouteAccess::Operator)

@@ -1,6 +1,7 @@
 //! `workflows`: begin, list, read, cancel, retry, follow.
 
 use forgerun_wire::forge::EventsView;
+use forgerun_wire::request::text;
 use forgerun_wire::request_body;
 use std::sync::Arc;
 
@@ -33,7 +34,9 @@ use crate::http::{
     respond,
     routing::{
         Answers, Call, Reply, Route,
-        operation::{ACCEPTED, CURSOR, EVENT_CURSOR, LAST_EVENT_ID, LIMIT, STATE, STREAM_ENDED, SUBMITTING},
+        operation::{
+            ACCEPTED, CURSOR, EVENT_CURSOR, LAST_EVENT_ID, LIMIT, Parameter, STATE, STREAM_ENDED, SUBMITTING,
+        },
     },
 };
 use crate::limits::{LIST_ROWS_MAX, OJS_BATCH_BYTES_MAX, POLL_AFTER_S};
@@ -51,7 +54,7 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(REFUSALS),
     Route::get("/v1/workflows", "list", |call| Box::pin(list(call)))
         .operation("listWorkflows", "List the caller's workflows, newest first.")
-        .query(&[STATE, LIMIT, CURSOR])
+        .query(&[STATE, NAME, LIMIT, CURSOR])
         .replies(&[Reply::json::<WorkflowsView>(200, "A page.")]),
     Route::get("/v1/workflows/{workflow_id}", "get", |call| Box::pin(get(call)))
         .answers(Answers::BodyOrFailure)
@@ -134,6 +137,10 @@ const REFUSALS: &[Kind] = &[
     Kind::JobPayloadTooLarge,
     Kind::IdempotencyConflict,
 ];
+
+/// The name in a list.
+pub(in crate::dialects) const NAME: Parameter =
+    Parameter::new("name", "Only workflows with exactly this name.").schema(text);
 
 /// What steps that are added are refused for.
 const ADDING: &[Kind] = &[
@@ -220,6 +227,7 @@ pub(in crate::dialects) fn filter(query: &QueryString) -> Result<Filter, ApiErro
     };
     Ok(Filter {
         states: states.collect::<Result<_, _>>()?,
+        workflow_name: query.get("name").map(str::to_owned),
         before,
         limit: query.limit()?,
         look_max: LIST_ROWS_MAX,
