@@ -9,7 +9,8 @@ use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::{Head, IdempotencyKey, Input, Job};
 use forgerun_core::state::State;
 use forgerun_core::workflow::{
-    FailurePolicy, StepCondition, StepDefinition, StepState, StepWork, Workflow, WorkflowForm, WorkflowHead,
+    ArgsPiece, ElementState, FailurePolicy, ForEach, ForEachPlan, NestedWorkflow, StepCondition,
+    StepDefinition, StepKind, StepState, StepWork, Workflow, WorkflowForm, WorkflowHead,
 };
 use forgerun_core::{Answer, Changes, Command};
 use forgerun_engine::{Clock, Error};
@@ -21,7 +22,7 @@ use crate::run::SimContext;
 /// Begins a workflow, repeatedly under the same key while the answer is uncertain.
 pub(crate) async fn begin(context: &SimContext, client: ClientId, action: u64) {
     let key = format!("workflow-{}", action / 3);
-    let steps = steps(context, client);
+    let steps = steps(context, client, 0);
     let policy = match context.world.below(4) {
         0 => FailurePolicy::Stop,
         1 => FailurePolicy::Compensate,
@@ -59,7 +60,8 @@ pub(crate) async fn begin(context: &SimContext, client: ClientId, action: u64) {
     }
 }
 
-fn steps(context: &SimContext, client: ClientId) -> Vec<NewStep> {
+/// Steps at this level: jobs, workflows, and jobs per element of what a step before left.
+fn steps(context: &SimContext, client: ClientId, level: usize) -> Vec<NewStep> {
     let n_steps = 2 + context.world.below(5) as u32;
     let definition = || {
         let head = Head { unique: None, ..clients::head(context, client) };
@@ -67,16 +69,55 @@ fn steps(context: &SimContext, client: ClientId) -> Vec<NewStep> {
     };
     let step = |index: u32| {
         let StepDefinition { head, input, .. } = definition();
-        let after = (0..index).filter(|_| context.world.chance(450)).collect();
+        let mut after: Vec<u32> = (0..index).filter(|_| context.world.chance(450)).collect();
         let when = match context.world.below(6) {
             0 => StepCondition::AllEnded,
             1 => StepCondition::AnyFailed,
             _ => StepCondition::AllSucceeded,
         };
-        let compensation = context.world.chance(400).then(definition);
-        NewStep { id: index.to_string(), after, when, head, input, compensation, work: StepWork::Job }
+        let mut compensation = context.world.chance(400).then(definition);
+        let (mut head, mut work) = (head, StepWork::Job);
+        match context.world.below(8) {
+            0 if level < LEVELS => {
+                let nested = nested(context, client, level + 1);
+                let undoable = nested.steps.iter().any(|step| step.compensation.is_some());
+                let about = WorkflowHead { form: WorkflowForm::Graph, name: String::new() };
+                let own = about.own_job(client, nested.steps.len(), context.world.now());
+                head = Arc::new(Head { job_type: WorkflowHead::NESTED_JOB_TYPE.into(), ..own });
+                if compensation.is_none() && undoable {
+                    let work = StepWork::Undo(None);
+                    compensation = Some(StepDefinition { head: head.clone(), input: Arc::default(), work });
+                }
+                work = StepWork::Workflow(Arc::new(nested));
+            }
+            1 | 2 if index > 0 => {
+                let source = context.world.below(index.into()) as u32;
+                if !after.contains(&source) {
+                    after.push(source);
+                }
+                let parallel = 1 + context.world.below(4) as u32;
+                let args =
+                    vec![ArgsPiece::Text(b"[".to_vec()), ArgsPiece::Item, ArgsPiece::Text(b"]".to_vec())];
+                let plan = ForEachPlan { source, pointer: String::new(), parallel, args };
+                work = StepWork::ForEach(Arc::new(plan));
+            }
+            _ => {}
+        }
+        NewStep { id: index.to_string(), after, when, head, input, compensation, work }
     };
     (0..n_steps).map(step).collect()
+}
+
+/// Levels of workflows within workflows.
+const LEVELS: usize = 3;
+
+fn nested(context: &SimContext, client: ClientId, level: usize) -> NestedWorkflow {
+    let policy = match context.world.below(3) {
+        0 => FailurePolicy::Stop,
+        1 => FailurePolicy::Compensate,
+        _ => FailurePolicy::Continue,
+    };
+    NestedWorkflow { policy, steps: steps(context, client, level) }
 }
 
 /// Which steps got a job in which execution of their workflow.
@@ -127,12 +168,56 @@ pub(crate) async fn reckon(context: &SimContext, store: &dyn Store, own: &Job) {
         }
         if had_turn {
             reckon_step(context, store, &workflow, index, step.state).await;
+            reckon_within(context, store, workflow.job_of(index)).await;
         }
     }
     reckon_compensations(context, store, own, &workflow).await;
     let succeeded = workflow.counts().failed == 0;
     if own.state != State::Canceled && succeeded != (own.state == State::Succeeded) {
         context.log.broken(format!("workflow {} is {:?}, its steps: {workflow:?}", own.id, own.state));
+    }
+}
+
+/// The same for a workflow or a list that is a step.
+async fn reckon_within(context: &SimContext, store: &dyn Store, id: JobId) {
+    let Some(own) = store.job(id).await.expect("the store is calm") else { return };
+    match own.head.workflow_head.as_ref().map(|head| head.form) {
+        None => {}
+        Some(WorkflowForm::ForEach) => reckon_elements(context, store, &own).await,
+        Some(_) => Box::pin(reckon(context, store, &own)).await,
+    }
+}
+
+/// A list that has ended ran its elements as they stand, and none is left.
+async fn reckon_elements(context: &SimContext, store: &dyn Store, own: &Job) {
+    let read = store.record::<ForEach>(own.id.to_string()).await.expect("the store is calm");
+    let Some(for_each) = read else {
+        return context.log.broken(format!("for_each {} has lost its record", own.id));
+    };
+    let succeeded = for_each.count(ElementState::Succeeded);
+    let is_good = match own.state {
+        State::Succeeded => for_each.is_whole && succeeded == for_each.n(),
+        state => state.is_final() && for_each.count(ElementState::Released) == 0,
+    };
+    if !is_good {
+        context.log.broken(format!("for_each {} is {:?}: {for_each:?}", own.id, own.state));
+    }
+    for index in 0..for_each.n_begun {
+        let id = for_each.job_of(index);
+        let Some(job) = store.job(id).await.expect("the store is calm") else { continue };
+        let fits = match for_each.states[index as usize] {
+            ElementState::Succeeded => job.state == State::Succeeded,
+            ElementState::Failed => matches!(job.state, State::Failed | State::Canceled),
+            // A retry that never came to it.
+            ElementState::Waiting => job.state.is_final(),
+            ElementState::Released => false,
+        };
+        if !fits {
+            let state = for_each.states[index as usize];
+            context
+                .log
+                .broken(format!("element {index} of {} is {state:?}, its job {:?}", own.id, job.state));
+        }
     }
 }
 
@@ -162,6 +247,11 @@ async fn reckon_step(
 ) {
     let id = workflow.job_of(index);
     let job = store.job(id).await.expect("the store is calm");
+    let step = &workflow.steps[index as usize];
+    if job.is_none() && step.undoes.is_some() && step.kind == StepKind::Workflow {
+        // A workflow in which nothing was to be undone.
+        return;
+    }
     let gone = store.tombstone(id.first_execution()).await.expect("the store is calm").is_some();
     let expected = match state {
         StepState::Succeeded => State::Succeeded,

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use forgerun_core::Batch;
 use forgerun_core::client::Client;
-use forgerun_core::command::{Command, NewJob, NewStep, NewWorkflow, Submit};
+use forgerun_core::command::{Command, ListElements, ListRead, NewJob, NewStep, NewWorkflow, Submit};
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Input, Job};
 use forgerun_core::limits;
 use forgerun_core::state::State;
 use forgerun_core::workflow::{
-    FailurePolicy, StepCondition, StepState, StepWork, Workflow, WorkflowForm, WorkflowHead, WorkflowPart,
+    ArgsPiece, ElementPart, FailurePolicy, ForEach, ForEachPlan, StepCondition, StepState, StepWork,
+    Workflow, WorkflowForm, WorkflowHead, WorkflowPart,
 };
 
 use super::Fixture;
@@ -147,6 +148,69 @@ pub async fn a_workflow_that_is_cancelled_while_its_steps_end_leaves_nothing(fix
         assert_eq!(open, BTreeMap::new());
         assert!(workflow.steps.iter().all(|step| step.state != StepState::Waiting));
     }
+}
+
+/// Two nodes end elements of one list at once: each end is noted, each element begins once, and the step behind gets its turn.
+pub async fn elements_that_two_nodes_end_at_once_begin_the_next_ones(fixture: &dyn Fixture) {
+    const N: u32 = 150;
+    const PARALLEL: u32 = 6;
+    let nodes = [fixture.store(), fixture.second()];
+    let args = vec![ArgsPiece::Item];
+    let plan = ForEachPlan { source: 0, pointer: "/l".into(), parallel: PARALLEL, args };
+    let each =
+        NewStep { work: StepWork::ForEach(Arc::new(plan)), ..step(1, &[0], StepCondition::AllSucceeded) };
+    let steps = vec![step(0, &[], StepCondition::AllSucceeded), each, step(2, &[1], StepCondition::AllEnded)];
+    accepted(ask(&nodes[0], START, workflow(900, steps)).await);
+    let list = take_all(&nodes[0], 1).await;
+    done(ask(&nodes[1], at(1), succeed(&list[0])).await);
+    let own = stored(&nodes[0], 900).await.job_of(1);
+    for (first, end) in [(0, 100), (100, N)] {
+        let elements = (first..end).map(|n| n.to_string().into_bytes()).collect();
+        let read = ListRead::Elements { elements, is_last: end == N };
+        // Both nodes have read the list.
+        for (node, seed) in nodes.iter().zip([1, 2]) {
+            let list = ListElements { id: own, first, read: read.clone() };
+            let commands = vec![Command::ListElements(Box::new(list))];
+            commit_until_done(node, Batch { now: at(2), seed, commands }).await;
+        }
+    }
+    let mut seen: BTreeMap<JobId, u32> = BTreeMap::new();
+    for round in 0.. {
+        let jobs = take_all(&nodes[round % 2], 3).await;
+        let Some(first) = jobs.first() else { break };
+        if first.head.workflow.is_some_and(|step| step.workflow == id(900)) {
+            break;
+        }
+        assert!(jobs.len() <= PARALLEL as usize);
+        jobs.iter().for_each(|job| *seen.entry(job.id).or_default() += 1);
+        at_once(jobs.len() as u64, |n| {
+            let (store, job) = (nodes[(n % 2) as usize].clone(), jobs[n as usize].clone());
+            let seed = round as u64 * 100 + n + 1;
+            async move {
+                let commands = vec![if job.head.workflow.is_some_and(|step| step.index == 7) {
+                    fail(&job)
+                } else {
+                    succeed(&job)
+                }];
+                commit_until_done(&store, Batch { now: at(4), seed, commands }).await
+            }
+        })
+        .await;
+    }
+    assert_eq!((seen.len() as u32, seen.values().max()), (N, Some(&1)), "each element is a job once");
+    let for_each: ForEach = nodes[1].record(own.to_string()).await.unwrap().expect("it is there");
+    assert_eq!((for_each.tally().completed, for_each.tally().failed), (N - 1, 1));
+    assert_eq!(state(&nodes[0], own).await, Some(State::Failed));
+    let inputs = nodes[0].inputs(vec![for_each.job_of(101)]).await.unwrap();
+    assert_eq!(inputs[0].1.payload, b"101");
+    snapshot(&nodes[0]).await;
+    ask(&nodes[0], at(5), cancel(900)).await;
+    for _ in 0..4 {
+        let later = at(6) + limits::RETENTION * 2;
+        while n_due(ask(&nodes[0], later, Command::Due(100)).await) > 0 {}
+    }
+    let parts = nodes[0].records::<ElementPart>(None, String::new(), 10).await.unwrap();
+    assert_eq!(parts.len(), 0, "everything goes with the workflow");
 }
 
 /// A workflow goes with its own job, and leaves no record.
