@@ -91,6 +91,8 @@ macro_rules! conformance_suite {
             workflows::two_nodes_that_end_the_steps_of_a_workflow_make_what_follows_once,
             workflows::a_workflow_that_is_cancelled_while_its_steps_end_leaves_nothing,
             workflows::elements_that_two_nodes_end_at_once_begin_the_next_ones,
+            workflows::a_wait_ends_once_whichever_node_ends_it,
+            workflows::an_early_signal_is_kept_and_forgotten_with_its_workflow,
             workflows::a_forgotten_workflow_leaves_no_record,
             workflows::workflows_are_listed_whatever_else_there_is,
             outcome::every_end_leaves_the_rendered_outcome,
