@@ -32,6 +32,7 @@ pub mod ojs;
 pub mod operations;
 mod path;
 pub mod raw;
+mod reference;
 mod retry;
 mod stream;
 mod transport;

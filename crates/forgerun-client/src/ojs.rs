@@ -180,7 +180,9 @@ impl ClaimedJob {
     }
 
     /// The results of the steps that it waited for, by their names; empty for a job that waited for none. `None` for a step that left
-    /// nothing, no JSON, or too much to be handed on.
+    /// nothing, or no JSON; `{"$ref": URL}` where it left too much to be handed on, which [`Context::parents`] fetches.
+    ///
+    /// [`Context::parents`]: crate::worker::Context::parents
     pub fn parents(&self) -> BTreeMap<&str, Option<&RawValue>> {
         self.parent_steps
             .iter()

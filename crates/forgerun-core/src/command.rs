@@ -11,6 +11,7 @@ mod redrive;
 mod refusal;
 mod schedule;
 mod schema;
+mod signal;
 mod sink;
 mod webhook;
 mod weight;
@@ -53,13 +54,14 @@ pub use redrive::{RedriveCommand, RedriveStep, RedriveTarget};
 pub use refusal::Refusal;
 pub use schedule::{DueTick, Firing, PutSchedule, ResumeSchedule, ScheduleCommand, Trigger};
 pub use schema::SchemaCommand;
+pub use signal::{SendSignal, SignalTarget};
 pub use sink::{SinkCommand, SinkReport, SinkTake};
 pub use webhook::{
     ClaimedDeliveries, DeliveryClaim, DeliveryCommand, OwnedWebhook, SendResult, Settle, SigningCommand,
     WebhookChange, WebhookCommand,
 };
 pub use worker::{Heartbeat, HeartbeatAnswer, WorkerCommand, WorkerLost};
-pub use workflow::{NewStep, NewWorkflow};
+pub use workflow::{AddSteps, ListElements, ListRead, ListWanted, NewStep, NewWorkflow};
 
 #[derive(Clone, Debug)]
 pub enum Command {
@@ -67,6 +69,12 @@ pub enum Command {
     Submit(Submit),
     /// A new workflow. Cancelling, retrying and forgetting it are commands to its own job.
     Workflow(Box<NewWorkflow>),
+    /// New steps of a running workflow.
+    AddSteps(Box<AddSteps>),
+    /// Elements of the list of a `for_each`.
+    ListElements(Box<ListElements>),
+    /// End the wait of a workflow for a signal, or keep the signal for it.
+    Signal(Box<SendSignal>),
     Claim(Claim),
     Start(HeldJob),
     /// A result that arrives before the attempt ends.
@@ -443,6 +451,8 @@ pub enum Answer {
         failures: FailuresDue,
         /// Schedules with due ticks, to be processed by [`ScheduleCommand::Fire`].
         schedules: Vec<Schedule>,
+        /// Lists to be read, for [`Command::ListElements`].
+        lists: Vec<ListWanted>,
     },
     /// The schedule, or its last state before it was deleted.
     Schedule {

@@ -27,7 +27,7 @@ pub fn rules(job: &Job) -> [(&'static str, bool); 26] {
     [
         (
             "a worker holds a job exactly while it is assigned or running",
-            job.lease.is_some() == (job.state.is_active() && job.head.workflow_head.is_none()),
+            job.lease.is_some() == (job.state.is_active() && job.head.needs_worker()),
         ),
         ("a held job was handed out under a token", !job.state.is_active() || job.fence > 0),
         (

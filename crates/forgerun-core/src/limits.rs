@@ -46,6 +46,50 @@ pub const COMPENSATION_FAILURES_NAMED: usize = 10;
 /// may need its result.
 pub const WORKFLOW_STEP_KEEP: Duration = Duration::from_secs(3600);
 
+/// Levels of workflows that are steps of others.
+pub const WORKFLOW_DEPTH_MAX: usize = 8;
+
+/// Steps of a workflow and of all workflows within it.
+pub const WORKFLOW_STEPS_IN_ALL_MAX: usize = 10_000;
+
+/// Elements of one `for_each`. Their states are read and written whenever one ends, packed.
+pub const ELEMENTS_MAX: usize = 10_000;
+
+/// Elements of one `for_each` that run at once, unless it says otherwise.
+pub const PARALLEL: u32 = 100;
+
+/// Elements that run at once, of all `for_each` in one workflow: a cancel ends all of them in one
+/// transaction.
+pub const PARALLEL_MAX: u32 = 2000;
+
+/// Elements in one record, and roughly their bytes: what is read when one of them begins.
+pub const ELEMENT_PART_ELEMENTS: usize = 128;
+
+/// See [`ELEMENT_PART_ELEMENTS`].
+pub const ELEMENT_PART_BYTES: usize = 64 * 1024;
+
+/// Bytes of a list that `for_each` reads: its elements and what surrounds them.
+pub const LIST_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// Bytes of the arguments of an element: `$item` may stand in them several times.
+pub const ELEMENT_ARGS_BYTES_MAX: usize = 1024 * 1024;
+
+/// When a list is read again, if the node that began to read it did not finish.
+pub const LIST_AGAIN: Duration = Duration::from_secs(30);
+/// The longest wait of a step.
+pub const WAIT_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
+pub const SIGNAL_NAME_BYTES_MAX: usize = 64;
+
+/// Bytes of a signal's body. It becomes the result of a step, or a record if it came early.
+pub const SIGNAL_BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// Kept signals of one workflow that are loaded together.
+pub const SIGNALS_LOADED_MAX: usize = 32;
+
+/// Bytes of the schema of a signal's body. Read with the definition of its step.
+pub const SIGNAL_SCHEMA_BYTES_MAX: usize = 16 * 1024;
+
 pub const ITEM_ID_BYTES_MAX: usize = 128;
 
 /// Bytes of an item's error message. An outcome lists a hundred of them.

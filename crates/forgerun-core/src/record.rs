@@ -35,6 +35,10 @@ pub enum RecordKind {
     ScheduleCount = 24,
     Workflow = 30,
     WorkflowPart = 31,
+    ForEach = 35,
+    ElementTemplate = 36,
+    ElementPart = 37,
+    Signal = 32,
 }
 
 impl RecordKind {
@@ -74,6 +78,10 @@ impl RecordKind {
             24 => Some(RecordKind::ScheduleCount),
             30 => Some(RecordKind::Workflow),
             31 => Some(RecordKind::WorkflowPart),
+            35 => Some(RecordKind::ForEach),
+            36 => Some(RecordKind::ElementTemplate),
+            37 => Some(RecordKind::ElementPart),
+            32 => Some(RecordKind::Signal),
             _ => None,
         }
     }

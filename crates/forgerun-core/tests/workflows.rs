@@ -7,12 +7,12 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 
 use forgerun_core::Command;
-use forgerun_core::command::{Answer, NewStep};
+use forgerun_core::command::{Answer, NewStep, SignalTarget};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
 use forgerun_core::record::RecordKind;
 use forgerun_core::state::State;
-use forgerun_core::workflow::{FailurePolicy, StepCondition, StepState, Workflow};
+use forgerun_core::workflow::{FailurePolicy, StepCondition, StepState, Wait, Workflow};
 use proptest::prelude::*;
 use world::World;
 use world::build::*;
@@ -27,14 +27,16 @@ struct Drawn {
     when: u8,
     end: u8,
     undo: bool,
+    wait: u8,
 }
 
 fn drawn() -> impl Strategy<Value = Drawn> {
-    (any::<u16>(), 0u8..6, 0u8..8, any::<bool>()).prop_map(|(edges, when, end, undo)| Drawn {
+    (any::<u16>(), 0u8..6, 0u8..8, any::<bool>(), 0u8..6).prop_map(|(edges, when, end, undo, wait)| Drawn {
         edges,
         when,
         end,
         undo,
+        wait,
     })
 }
 
@@ -52,6 +54,11 @@ fn steps(drawn: &[Drawn]) -> Vec<NewStep> {
             _ => StepCondition::AllSucceeded,
         };
         let step = step_when(&index.to_string(), &after, when);
+        let step = match drawn.wait {
+            0 => NewStep { head: wait_step("", &[], Wait::For(secs(5))).head, ..step },
+            1 => NewStep { head: wait_step("", &[], wait_for_signal(&step.id)).head, ..step },
+            _ => step,
+        };
         if drawn.undo { undoable(step) } else { step }
     };
     drawn.iter().enumerate().map(step).collect()
@@ -80,7 +87,7 @@ proptest! {
             order = order.rotate_left(7) ^ 0x9e37;
             let at = order as usize % running.len();
             running.rotate_left(at);
-            let commands: Vec<Command> = running.iter().take(together).map(|job| command(job, &drawn)).collect();
+            let commands: Vec<Command> = running.iter().take(together).map(|job| command(&mut world, job, &drawn)).collect();
             world.apply(commands);
             turns_are_right(&world.workflow(id(OWN)), policy);
         }
@@ -107,7 +114,8 @@ proptest! {
         let mut executions = 0..retries as u128;
         while world.job(OWN).state == State::Running {
             world.start_all();
-            let of_steps = |state| world.jobs.values().filter(move |job| job.head.workflow.is_some() && job.state == state);
+            let jobs = world.jobs.clone();
+            let of_steps = |state| jobs.values().filter(move |job| job.head.workflow.is_some() && job.state == state);
             let (running, failed): (Vec<_>, Vec<_>) = (of_steps(State::Running).collect(), of_steps(State::Failed).collect());
             prop_assert!(!running.is_empty(), "a workflow that runs has a step that does: {}", world.letters(OWN));
             order = order.rotate_left(7) ^ 0x9e37;
@@ -118,7 +126,7 @@ proptest! {
             let retried = retried.filter(|job| order & 8 == 8 && !alone(job));
             let next = match retried.and_then(|job| Some((job, executions.next()?))) {
                 Some((job, n)) => revive_any(job.id.as_u128(), 5000 + n),
-                None => command(running[order as usize % running.len()], &drawn),
+                None => command(&mut world, running[order as usize % running.len()], &drawn),
             };
             world.ask(next);
             waits_are_right(&world.workflow(id(OWN)));
@@ -135,13 +143,14 @@ proptest! {
             world.start_all();
             let running = world.jobs.values().find(|job| job.head.workflow.is_some() && job.state == State::Running).cloned();
             let Some(job) = running else { break };
-            world.ask(command(&job, &drawn));
+            let next = command(&mut world, &job, &drawn);
+            world.ask(next);
         }
         let ended = world.job(OWN).state.is_final();
         let answer = world.ask(cancel(OWN));
         prop_assert_eq!(matches!(answer, Answer::Unchanged(_)), ended);
         while world.job(OWN).state == State::Running {
-            let undoing = world.start_all();
+            let undoing = running(&mut world);
             prop_assert_eq!(undoing.len(), 1, "one compensation after the other");
             world.ask(end_step(&undoing[0], true));
         }
@@ -154,19 +163,56 @@ proptest! {
         world.pass(forgerun_core::limits::RETENTION * 2);
         while world.due() > 0 {}
         prop_assert!(world.jobs.is_empty());
-        let of_workflows = |kind| matches!(kind, RecordKind::Workflow | RecordKind::WorkflowPart);
+        let of_workflows = |kind| {
+            matches!(kind, RecordKind::Workflow | RecordKind::WorkflowPart | RecordKind::Signal)
+        };
         prop_assert!(!world.records.keys().any(|key| of_workflows(key.kind)));
     }
 }
 
-/// How the job of a step ends: mostly well.
-fn command(job: &Job, drawn: &[Drawn]) -> Command {
+/// How the job of a step ends: mostly well. A wait for a signal gets it, a wait for a time passes.
+fn command(world: &mut World, job: &Job, drawn: &[Drawn]) -> Command {
     let step = job.head.workflow.unwrap();
+    let n = drawn[step.index as usize % drawn.len()].end;
+    match job.head.wait.as_deref() {
+        None => {}
+        Some(_) if n == 2 => {}
+        Some(Wait::Signal(signal)) if n > 2 => {
+            return signal_of(step.workflow.as_u128(), &signal.name, job, n);
+        }
+        Some(_) => {
+            world.now = world.now.max(job.due_at().unwrap());
+            return Command::Due(100);
+        }
+    }
     match drawn[step.index as usize % drawn.len()].end {
         0 | 1 => end_step(job, false),
         2 => cancel(job.id.as_u128()),
         _ => end_step(job, true),
     }
+}
+
+fn signal_of(own: u128, name: &str, job: &Job, n: u8) -> Command {
+    if n % 2 == 0 { signal(own, name, n) } else { send(SignalTarget::Token(token(job)), n) }
+}
+
+/// A job that waits ends in its own way; any other as said.
+fn end_well(world: &mut World, job: &Job) -> Command {
+    match job.head.wait.as_deref() {
+        Some(Wait::Signal(_)) => send(SignalTarget::Token(token(job)), 9),
+        Some(_) => {
+            world.now = world.now.max(job.due_at().unwrap());
+            Command::Due(100)
+        }
+        None => end_step(job, true),
+    }
+}
+
+/// Claims what can be claimed; every job of a step that runs, waits among them.
+fn running(world: &mut World) -> Vec<Job> {
+    world.start_all();
+    let is_step = |job: &&Job| job.head.workflow.is_some() && job.state == State::Running;
+    world.jobs.values().filter(is_step).cloned().collect()
 }
 
 fn note_made(world: &World, made: &mut BTreeMap<JobId, u32>) {
@@ -243,12 +289,13 @@ fn retried(world: &mut World) -> Result<(), TestCaseError> {
     world.ask(retry(OWN, 5));
     let mut rounds = 0;
     while world.job(OWN).state == State::Running {
-        let running = world.start_all();
+        let running = running(world);
         prop_assert!(!running.is_empty(), "{}", world.letters(OWN));
         if !conditional(&world.workflow(id(OWN))) {
             prop_assert!(running.iter().all(|job| before.get(&job.id) != Some(&State::Succeeded)));
         }
-        world.apply(running.iter().map(|job| end_step(job, true)).collect());
+        let ends = running.iter().map(|job| end_well(world, job)).collect();
+        world.apply(ends);
         rounds += 1;
         prop_assert!(rounds < 100);
     }

@@ -19,6 +19,7 @@ use crate::Error;
 use crate::clock::Clock;
 use crate::committer::{CommandQueue, CommitContext};
 use crate::ids::Ids;
+use crate::lists::Lists;
 use crate::options::Options;
 use crate::schedules;
 
@@ -105,14 +106,15 @@ pub(crate) async fn run(
 }
 
 /// Ends only with the committer; a failed store is retried.
-async fn work(context: &CommitContext, commands: &CommandQueue, ids: &Ids, options: &Options) {
+async fn work(context: &Arc<CommitContext>, commands: &CommandQueue, ids: &Ids, options: &Options) {
     let clock = &*context.clock;
     restore(context, commands).await;
     if context.store.is_shared() {
         bring_forward(context, commands).await;
     }
+    let mut lists = Lists::default();
     loop {
-        match work_off(context, commands, ids, options).await {
+        match work_off(context, commands, ids, options, &mut lists).await {
             Ok(()) => context.alarm.wait(clock, options.due_refresh).await,
             Err(Error::Stopped) => return,
             Err(error) => {
@@ -164,10 +166,11 @@ async fn bring_forward(context: &CommitContext, commands: &CommandQueue) {
 
 /// Processes all that is due, step by step, then learns the next due moment.
 async fn work_off(
-    context: &CommitContext,
+    context: &Arc<CommitContext>,
     commands: &CommandQueue,
     ids: &Ids,
     options: &Options,
+    lists: &mut Lists,
 ) -> Result<(), Error> {
     // Cleared before the query, so that a moment set meanwhile is kept.
     context.alarm.clear();
@@ -183,7 +186,8 @@ async fn work_off(
         match commands.run(Command::Due(options.due_max)).await? {
             // Another node holds the due rows, or the clock went back: check again later.
             Answer::Due { n_jobs: 0, n_records: 0, more: false, .. } => return Ok(()),
-            Answer::Due { workers_lost, failures, schedules, .. } => {
+            Answer::Due { workers_lost, failures, schedules, lists: wanted, .. } => {
+                lists.read(context, commands, wanted).await;
                 // A failure here must not stop the rest.
                 let folded = fold(commands, failures).await;
                 let fired = fire(context, commands, ids, schedules, options.queue_max).await;

@@ -152,6 +152,11 @@ async fn beat(context: &SimContext, job: &Job, held: &HeldJob) {
 fn end(context: &SimContext, held: HeldJob) -> Command {
     if context.world.chance(650) {
         let output = context.world.chance(500).then(|| {
+            // Now and then a list, for steps with a job per element.
+            if context.world.chance(700) {
+                let list = vec!["7"; context.world.below(12) as usize].join(",");
+                return Arc::new(Output::inline("application/json", format!("[{list}]")));
+            }
             let bytes = vec![1; context.world.below(limits::NAME_BYTES_MAX as u64) as usize];
             Arc::new(Output::inline("application/octet-stream", bytes))
         });

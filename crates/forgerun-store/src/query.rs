@@ -132,6 +132,8 @@ pub struct Filter {
     pub tags: Vec<String>,
     /// Only jobs that failed and wait for their next attempt.
     pub retrying: bool,
+    /// Only workflows with this name.
+    pub workflow_name: Option<String>,
     /// Only jobs older than this one: where the last page ended.
     pub before: Option<JobId>,
     /// At most so many.
@@ -143,13 +145,16 @@ pub struct Filter {
 impl Filter {
     /// Whether a job passes what no column knows.
     pub fn fits_inside(&self, job: &Job) -> bool {
-        self.tags.iter().all(|tag| job.head.tags.contains(tag)) && (!self.retrying || job.is_retrying())
+        let has_name = |name: &String| job.head.workflow_head.as_ref().is_some_and(|head| head.name == *name);
+        self.tags.iter().all(|tag| job.head.tags.contains(tag))
+            && (!self.retrying || job.is_retrying())
+            && self.workflow_name.as_ref().is_none_or(has_name)
     }
 
     /// Whether jobs have to be decoded to see if they pass.
     #[cfg(feature = "postgres")]
     pub(crate) fn looks_inside(&self) -> bool {
-        !self.tags.is_empty() || self.retrying
+        !self.tags.is_empty() || self.retrying || self.workflow_name.is_some()
     }
 
     /// Whether only workflows pass: these have an index of their own in every store.
@@ -170,6 +175,7 @@ impl Default for Filter {
             id_suffix: None,
             tags: Vec::new(),
             retrying: false,
+            workflow_name: None,
             before: None,
             limit: 0,
             look_max: usize::MAX,

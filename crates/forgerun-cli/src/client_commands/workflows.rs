@@ -1,11 +1,13 @@
-//! Workflows: submit, list, show, cancel, retry.
+//! Workflows: submit, list, show, cancel, retry, signal.
 
-use forgerun_client::forge::{Filter, Workflow, Workflows};
+use forgerun_client::forge::{Filter, WaitView, Workflow, WorkflowStep, Workflows};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::CommandError;
-use super::flags::{JobFlags, WorkflowCancelFlags, WorkflowCommand, WorkflowRetryFlags, WorkflowsFlags};
+use super::flags::{
+    JobFlags, WorkflowCancelFlags, WorkflowCommand, WorkflowRetryFlags, WorkflowSignalFlags, WorkflowsFlags,
+};
 use super::ids;
 use super::jobs::PAGE;
 use super::screen::{Screen, now, relative};
@@ -49,6 +51,12 @@ pub(super) async fn workflows(flags: &WorkflowsFlags) -> Result<Exit, CommandErr
                 .await?;
             changed(named, &workflow)
         }
+        Some(WorkflowCommand::Signal(WorkflowSignalFlags { named, name, payload })) => {
+            let body = read_json("--payload", payload)?;
+            let client = named.connection.client()?;
+            let id = ids::whole(&client, &named.id).await?;
+            changed(named, &client.forge().signal(&id, name, &body).await?)
+        }
     }
 }
 
@@ -65,7 +73,7 @@ fn read_description(text: &str) -> Result<Box<RawValue>, CommandError> {
 async fn list(flags: &WorkflowsFlags) -> Result<Exit, CommandError> {
     let screen = Screen::of(&flags.connection);
     let (client, wanted) = (flags.connection.client()?, flags.limit as usize);
-    let mut filter = Filter { states: flags.states.clone(), ..Filter::default() };
+    let mut filter = Filter { states: flags.states.clone(), name: flags.name.clone(), ..Filter::default() };
     let mut page = Workflows { workflows: Vec::new(), next_cursor: None };
     loop {
         filter.limit = Some((wanted - page.workflows.len()).min(PAGE));
@@ -116,6 +124,30 @@ fn changed(named: &JobFlags, workflow: &Workflow) -> Result<Exit, CommandError> 
     Ok(Exit::Done)
 }
 
+/// The type of a step's job, or what it is instead; of a list how many elements succeeded.
+fn what(step: &WorkflowStep) -> String {
+    match &step.elements {
+        Some(of) => {
+            let failed = if of.failed > 0 { format!(", {} failed", of.failed) } else { String::new() };
+            format!("for_each {}/{}{failed}", of.succeeded, of.total)
+        }
+        None if matches!(&*step.kind, "for_each" | "workflow") => step.kind.to_string(),
+        None => step.wait.as_ref().map_or_else(|| step.job_type.clone().unwrap_or_default(), awaited),
+    }
+}
+
+/// What a step waits for, in a few words.
+fn awaited(wait: &WaitView) -> String {
+    match (&wait.signal, &wait.until, &wait.span) {
+        (Some(signal), ..) => {
+            let timeout = wait.timeout.as_deref().unwrap_or_default();
+            format!("signal {signal} within {timeout}")
+        }
+        (None, Some(until), _) => format!("until {until}"),
+        (None, None, span) => format!("for {}", span.as_deref().unwrap_or_default()),
+    }
+}
+
 /// The workflow in a line, and its steps as a table.
 fn show(named: &JobFlags, workflow: &Workflow) -> Result<Exit, CommandError> {
     let screen = Screen::of(&named.connection);
@@ -129,7 +161,7 @@ fn show(named: &JobFlags, workflow: &Workflow) -> Result<Exit, CommandError> {
         table.row(vec![
             step.id.clone(),
             step.state.to_string(),
-            step.job_type.clone().unwrap_or_default(),
+            what(step),
             step.depends_on.join(" "),
             step.job_id.clone().unwrap_or_default(),
             step.error.clone().unwrap_or_default(),
@@ -149,5 +181,10 @@ fn show(named: &JobFlags, workflow: &Workflow) -> Result<Exit, CommandError> {
     let summary = &workflow.summary;
     let done = format!("{} of {} steps succeeded", summary.steps_succeeded, summary.steps_total);
     screen.note(&format!("{} {}: {done}", summary.form, summary.state));
+    for (step, wait) in workflow.steps.iter().filter_map(|step| Some((step, step.wait.as_ref()?))) {
+        if let (Some(signal), Some(url)) = (&wait.signal, &wait.url) {
+            screen.note(&format!("{} waits for signal {signal}: {url}", step.id));
+        }
+    }
     Ok(Exit::Done)
 }

@@ -39,7 +39,8 @@ impl Exec {
     async fn work(&self, job: &ClaimedJob, context: &Context) -> Result<Output, Failure> {
         let not_started =
             |error| Failure::new(format!("could not start {}: {error}", self.program.display())).retry();
-        let files = JobFiles::create(job).map_err(not_started)?;
+        let parents = context.parents().await?;
+        let files = JobFiles::create(&parents).map_err(not_started)?;
         let child = Child::start(self, job, &files).map_err(not_started)?;
         let Ended { code, signal, message, output } = child.wait(self, job, context).await;
         let spool = output?;

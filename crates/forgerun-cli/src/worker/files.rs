@@ -1,12 +1,14 @@
 //! Files that a program and its worker exchange besides input and output. Removed with the job.
 
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use forgerun_client::worker::{ClaimedJob, Failure};
+use forgerun_client::worker::Failure;
 use forgerun_client::{Clock, SystemClock};
+use serde_json::value::RawValue;
 
 use super::media_type;
 
@@ -22,15 +24,14 @@ pub(super) struct JobFiles {
 }
 
 impl JobFiles {
-    pub(super) fn create(job: &ClaimedJob) -> io::Result<JobFiles> {
+    pub(super) fn create(parents: &BTreeMap<String, Option<Box<RawValue>>>) -> io::Result<JobFiles> {
         let path =
             |what: &str| std::env::temp_dir().join(format!("forgerun-{what}-{:032x}", SystemClock.random()));
         let mut files = JobFiles { parents: None, result_type: path("result-type") };
         write_new(&files.result_type, b"")?;
-        let parents = job.parents();
         if !parents.is_empty() {
             let file = path("parents");
-            write_new(&file, &serde_json::to_vec(&parents)?)?;
+            write_new(&file, &serde_json::to_vec(parents)?)?;
             files.parents = Some(file);
         }
         Ok(files)

@@ -24,6 +24,8 @@ pub struct Filter {
     pub states: Vec<String>,
     /// Of this queue.
     pub queue: Option<String>,
+    /// Of workflows: with exactly this name.
+    pub name: Option<String>,
     /// Whose ids end with these 6 to 35 characters.
     pub id_suffix: Option<String>,
     /// How many at most, 1 to 200; 50 if `None`.

@@ -1,16 +1,20 @@
 //! ForgeRun's own dialect, `/v1`: jobs, schedules, clients and keys, webhooks.
 
 mod admin;
+mod children;
 mod jobs;
 mod many;
 mod outcome;
 mod schedules;
 mod submit;
+mod waits;
 mod workflows;
 
 pub use admin::{NewWebhook, Webhook};
+pub use children::ChildStep;
 pub use jobs::{Failure, Filter};
 pub use submit::{Submit, Submitted};
+pub use waits::WaitStep;
 
 pub use forgerun_wire::forge::{
     CanceledView as Canceled, ClientView as ClientId, EventView as Event, KeyView as Key,
@@ -23,7 +27,10 @@ pub type Job = forgerun_wire::forge::JobView<'static>;
 /// A page of jobs, newest first.
 pub type Jobs = forgerun_wire::forge::JobsView<'static>;
 
-pub use forgerun_wire::workflow::{WorkflowSummary, WorkflowView as Workflow, WorkflowsView as Workflows};
+pub use forgerun_wire::workflow::{
+    StepResultsView as WorkflowResults, StepView as WorkflowStep, WaitView, WorkflowSummary,
+    WorkflowView as Workflow, WorkflowsView as Workflows,
+};
 
 use crate::client::Client;
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Filter, Forge, Workflow, WorkflowSummary, Workflows};
+use super::{Filter, Forge, Workflow, WorkflowResults, WorkflowSummary, Workflows};
 use crate::error::Error;
 use crate::path::segment;
 
@@ -32,6 +32,7 @@ impl Forge<'_> {
         {
             let mut query = call.url_mut().query_pairs_mut();
             query.extend_pairs(filter.states.iter().map(|state| ("state", state)));
+            query.extend_pairs(filter.name.iter().map(|name| ("name", name)));
             query.extend_pairs(filter.limit.iter().map(|limit| ("limit", limit.to_string())));
             query.extend_pairs(filter.cursor.iter().map(|cursor| ("cursor", cursor)));
         }
@@ -44,6 +45,39 @@ impl Forge<'_> {
     /// [`Error::Resource`] if there is no such workflow.
     pub async fn workflow(&self, workflow_id: &str) -> Result<Workflow, Error> {
         self.client.fetch(&self.client.get(&path(workflow_id, ""))?).await
+    }
+
+    /// Adds steps to a running workflow, as the worker of one of its steps, which `lease_token` proves. They may depend on that step.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] if the workflow has a step with one of the ids, or the lease is lost.
+    pub async fn add_workflow_steps(
+        &self,
+        workflow_id: &str,
+        lease_token: &str,
+        steps: &impl Serialize,
+    ) -> Result<Workflow, Error> {
+        #[derive(Serialize)]
+        struct Added<'a, S> {
+            lease_token: &'a str,
+            steps: &'a S,
+        }
+        let call = self.client.post(&path(workflow_id, "/steps"))?;
+        self.client.fetch(&call.json(&Added { lease_token, steps })?).await
+    }
+
+    /// A page of the results of a workflow's steps, or of the elements of a `for_each`, in order.
+    ///
+    /// # Errors
+    /// [`Error::Resource`] if there is no such workflow.
+    pub async fn workflow_results(
+        &self,
+        workflow_id: &str,
+        cursor: Option<&str>,
+    ) -> Result<WorkflowResults, Error> {
+        let mut call = self.client.get(&path(workflow_id, "/results"))?;
+        call.url_mut().query_pairs_mut().extend_pairs(cursor.iter().map(|cursor| ("cursor", cursor)));
+        self.client.fetch(&call).await
     }
 
     /// Cancels what is left of a workflow. Of one that has ended it changes nothing. With `compensate` it runs on until the compensations
@@ -64,6 +98,22 @@ impl Forge<'_> {
     pub async fn retry_workflow(&self, workflow_id: &str, from: Option<&str>) -> Result<Workflow, Error> {
         let call = self.client.post(&path(workflow_id, "/retry"))?;
         self.client.fetch(&call.json(&json!({"from": from}))?.harmless()).await
+    }
+
+    /// Sends a signal to a workflow: the step that waits for it succeeds with `body` as its result. A signal that comes before its turn is
+    /// kept; one that repeats the first changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Resource`] if no step of the workflow waits for it, [`Error::Conflict`] after another signal, [`Error::Validation`] if
+    /// the body does not fit the schema of the wait, or the wait is over.
+    pub async fn signal(
+        &self,
+        workflow_id: &str,
+        name: &str,
+        body: &impl Serialize,
+    ) -> Result<Workflow, Error> {
+        let call = self.client.post(&path(workflow_id, &format!("/signals/{}", segment(name))))?;
+        self.client.fetch(&call.json(body)?.harmless()).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a handler gets, and what it gives back.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
@@ -207,6 +208,22 @@ impl Context {
     pub async fn progress(&self, percent: u8, text: Option<&str>) -> Result<(), Error> {
         let held = HeldJob { worker: &self.worker, job: &self.job };
         Ojs { client: &self.client }.progress(held, percent.min(100), text).await
+    }
+
+    /// The results of the steps that the job waited for, whatever their size: those that the server names by an address are fetched.
+    ///
+    /// # Errors
+    /// As the server refuses to hand one out.
+    pub async fn parents(&self) -> Result<BTreeMap<String, Option<Box<RawValue>>>, Error> {
+        let mut parents = BTreeMap::new();
+        for (step, result) in self.job.parents() {
+            let result = match result {
+                Some(result) => Some(crate::reference::whole(&self.client, result).await?),
+                None => None,
+            };
+            parents.insert(step.to_owned(), result);
+        }
+        Ok(parents)
     }
 
     /// Ends when the handler should stop, and says why.

@@ -78,6 +78,18 @@ pub enum Refusal {
     /// The workflow cannot continue from this step: the steps it depends on did not end as
     /// required.
     StepNotReady,
+    /// The job is no step of this workflow, or an element of a `for_each`.
+    NotItsStep,
+    /// The workflow has a step with the id of this new one, by its position.
+    StepExists {
+        index: usize,
+    },
+    /// No wait has this name or token.
+    SignalUnknown,
+    /// Another signal ended the wait, or is kept for it.
+    SignalTaken,
+    /// The wait ended without a signal.
+    WaitOver,
     WorkerNotFound,
     /// Another node holds the sink.
     SinkHeld,
@@ -98,25 +110,32 @@ impl Refusal {
     /// The catalog entry for it.
     pub const fn kind(&self) -> Kind {
         match self {
-            Refusal::NotFound | Refusal::SchemaNotFound => Kind::JobNotFound,
+            Refusal::NotFound | Refusal::SchemaNotFound | Refusal::SignalUnknown => Kind::JobNotFound,
             Refusal::Foreign => Kind::ForeignResource,
             Refusal::ClientNotFound => Kind::ClientNotFound,
             Refusal::KeyNotFound => Kind::KeyNotFound,
             Refusal::KeyNeeded => Kind::Unauthenticated,
             Refusal::NoKeyToRenew => Kind::Duplicate,
             Refusal::KeyExpired => Kind::KeyExpired,
-            Refusal::WrongState(_) | Refusal::LeaseLost | Refusal::NoDeadLetter | Refusal::StepNotReady => {
-                Kind::IllegalTransition
-            }
-            Refusal::WrongItems { .. } | Refusal::TooManyJobs | Refusal::BadWorkflow(_) => Kind::InvalidArgs,
+            Refusal::WrongState(_)
+            | Refusal::LeaseLost
+            | Refusal::NoDeadLetter
+            | Refusal::StepNotReady
+            | Refusal::WaitOver => Kind::IllegalTransition,
+            Refusal::SignalTaken => Kind::Duplicate,
+            Refusal::WrongItems { .. }
+            | Refusal::TooManyJobs
+            | Refusal::BadWorkflow(_)
+            | Refusal::NotItsStep => Kind::InvalidArgs,
             Refusal::AlreadyCompleted(_) => Kind::AlreadyCompleted,
             Refusal::AlreadyCanceled => Kind::AlreadyCancelled,
             Refusal::RetryLimitReached { .. } => Kind::RetryLimitReached,
             Refusal::IdempotencyConflict(_) => Kind::IdempotencyConflict,
             Refusal::TooLate => Kind::ScheduleInPast,
-            Refusal::Duplicate { .. } | Refusal::DuplicateWithin { .. } | Refusal::RedriveRunning(_) => {
-                Kind::Duplicate
-            }
+            Refusal::Duplicate { .. }
+            | Refusal::DuplicateWithin { .. }
+            | Refusal::RedriveRunning(_)
+            | Refusal::StepExists { .. } => Kind::Duplicate,
             Refusal::QueueFull { .. } => Kind::QueueFull,
             Refusal::QueuePaused { .. } => Kind::QueuePaused,
             Refusal::ScheduleNotFound => Kind::ScheduleNotFound,

@@ -1,6 +1,8 @@
 //! How much of a transaction a command uses.
 
-use super::{Command, Content, Output, Submit};
+use alloc::vec::Vec;
+
+use super::{Command, Content, ListRead, NewStep, Output, Submit};
 use crate::job::Input;
 use crate::limits::{WEIGHED_BYTES, WORKFLOW_WEIGHT};
 
@@ -11,12 +13,17 @@ impl Command {
         match self {
             Command::Submit(submit) => of_jobs(submit),
             Command::Workflow(workflow) => {
-                let inputs = workflow.steps.iter().flat_map(|step| {
-                    let compensation = step.compensation.as_ref().map(|compensation| &compensation.input);
-                    compensation.into_iter().chain([&step.input])
-                });
-                of_jobs(&workflow.submit) + inputs.map(|input| of_input(input)).sum::<usize>()
+                of_jobs(&workflow.submit) + workflow.steps.iter().map(of_step).sum::<usize>()
             }
+            Command::AddSteps(add) => add.steps.iter().map(of_step).sum::<usize>() + WORKFLOW_WEIGHT,
+            Command::ListElements(list) => match &list.read {
+                ListRead::Elements { elements, .. } => {
+                    let n_bytes = elements.iter().map(Vec::len).sum::<usize>();
+                    WORKFLOW_WEIGHT + elements.len() / WORKFLOW_WEIGHT + n_bytes / WEIGHED_BYTES
+                }
+                ListRead::Failed(_) => WORKFLOW_WEIGHT,
+            },
+            Command::Signal(signal) => signal.weight(),
             Command::Claim(claim) => claim.limit.max(1),
             Command::Due(n_jobs) => *n_jobs,
             Command::Cancel(_) | Command::Retry(_) | Command::Forget(_) => WORKFLOW_WEIGHT,
@@ -29,6 +36,12 @@ impl Command {
 
 fn of_jobs(submit: &Submit) -> usize {
     submit.jobs.iter().map(|job| of_input(&job.input)).sum()
+}
+
+fn of_step(step: &NewStep) -> usize {
+    let undo = step.compensation.as_ref();
+    let undo = undo.map_or(0, |undo| of_input(&undo.input) + undo.work.nested_bytes() / WEIGHED_BYTES);
+    of_input(&step.input) + step.work.nested_bytes() / WEIGHED_BYTES + undo
 }
 
 fn of_input(input: &Input) -> usize {

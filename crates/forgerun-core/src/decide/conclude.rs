@@ -3,6 +3,7 @@
 //! only; the execution records which these are.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::working_set::{Slot, WorkingSet};
@@ -13,6 +14,7 @@ use crate::item::{ItemEnd, ItemError, Tally};
 use crate::job::cut;
 use crate::limits;
 use crate::state::{Cause, State};
+use crate::time::Time;
 
 impl WorkingSet<'_> {
     pub(super) fn conclude(&mut self, conclude: &Conclude) -> Result<Answer, Refusal> {
@@ -29,6 +31,27 @@ impl WorkingSet<'_> {
         Ok(Answer::Done(self.job(slot).clone()))
     }
 
+    /// Ends a workflow that was stopped at its deadline. `remark` is appended to the error message.
+    pub(super) fn end_overdue(
+        &mut self,
+        slot: Slot,
+        ends: &Arc<[ItemEnd]>,
+        deadline: Time,
+        remark: Option<&str>,
+    ) -> Result<(), Refusal> {
+        self.note_ends(slot, ends);
+        let message = self.job(slot).head.deadline_message(deadline);
+        let remark = remark.map_or_else(String::new, |remark| format!(". {remark}"));
+        let error = WorkError::new(Kind::HandlerTimeout, &format!("{message}{remark}"));
+        self.break_off(slot, Cause::Timeout, &error)
+    }
+
+    fn note_ends(&mut self, slot: Slot, ends: &Arc<[ItemEnd]>) {
+        let execution = self.job(slot).execution;
+        self.change(slot).tally = Tally::of(ends);
+        self.changes.items.insert(execution, bounded(ends));
+    }
+
     /// Ends a job as its items did. `word` is the noun for its items; `remark` is appended to the
     /// error message.
     pub(super) fn end_items(
@@ -38,9 +61,7 @@ impl WorkingSet<'_> {
         word: &str,
         remark: Option<&str>,
     ) -> Result<(), Refusal> {
-        let execution = self.job(slot).execution;
-        self.change(slot).tally = Tally::of(ends);
-        self.changes.items.insert(execution, bounded(ends));
+        self.note_ends(slot, ends);
         match verdict(ends, word) {
             None => {
                 let at = self.step(slot, Cause::Finish, RetryStatus::Open)?;

@@ -41,6 +41,10 @@ impl WorkingSet<'_> {
     pub(super) fn retry(&mut self, retry: &Retry) -> Result<Answer, Refusal> {
         let slot = self.owned(&retry.owned)?;
         let job = self.job(slot);
+        // A wait is repeated with its workflow, in a new job, whose token is new as well.
+        if job.head.wait.is_some() {
+            return Err(Refusal::WrongState(job.state));
+        }
         let retried = job.attempt > 1 || !job.executions_past.is_empty();
         match job.state {
             State::Failed => {}
@@ -83,6 +87,7 @@ impl WorkingSet<'_> {
         job.finished_at = None;
         job.forget_at = None;
         job.dead_lettered_at = None;
+        job.overdue = false;
         job.failure = None;
         job.progress = None;
         job.message = None;

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
 use crate::checkpoint::Checkpoint;
-use crate::command::{Answer, FailuresDue, Refusal, WorkError, WorkerLost};
+use crate::command::{Answer, FailuresDue, ListWanted, Refusal, WorkError, WorkerLost};
 use crate::job::Parked;
 use crate::limits;
 use crate::node::Node;
@@ -25,6 +25,7 @@ struct RecordsDue {
     workers_lost: Vec<WorkerLost>,
     failures: FailuresDue,
     schedules: Vec<Schedule>,
+    lists: Vec<ListWanted>,
 }
 
 impl WorkingSet<'_> {
@@ -53,9 +54,9 @@ impl WorkingSet<'_> {
                 self.change(slot);
             }
         }
-        let RecordsDue { n_records, workers_lost, failures, schedules } = self.records_due();
+        let RecordsDue { n_records, workers_lost, failures, schedules, lists } = self.records_due();
         more |= n_records >= limits::DUE_RECORDS_MAX;
-        Answer::Due { n_jobs, n_records, more, workers_lost, failures, schedules }
+        Answer::Due { n_jobs, n_records, more, workers_lost, failures, schedules, lists }
     }
 
     fn records_due(&mut self) -> RecordsDue {
@@ -73,6 +74,7 @@ impl WorkingSet<'_> {
                 RecordKind::QueuePace => self.pace_due(key),
                 RecordKind::Checkpoint => self.drop_overdue::<Checkpoint>(key),
                 RecordKind::Schedule => found.schedules.extend(self.schedule_due(key)),
+                RecordKind::ForEach => found.lists.extend(self.list_due(key)),
                 // These are never due.
                 RecordKind::Queue
                 | RecordKind::QuotaCount
@@ -83,7 +85,10 @@ impl WorkingSet<'_> {
                 | RecordKind::SchemaText
                 | RecordKind::ScheduleCount
                 | RecordKind::Workflow
-                | RecordKind::WorkflowPart => {}
+                | RecordKind::WorkflowPart
+                | RecordKind::ElementTemplate
+                | RecordKind::ElementPart
+                | RecordKind::Signal => {}
             }
         }
         found
@@ -107,6 +112,8 @@ impl WorkingSet<'_> {
                 self.reshelve(slot);
                 Ok(())
             }
+            State::Running if job.head.wait.is_some() => self.wait_due(slot),
+            State::Running if job.head.workflow_head.is_some() => self.workflow_overdue(slot),
             State::Running if come(job.lease.as_ref().and_then(|lease| lease.timeout_at)) => {
                 let message = match job.deadline().filter(|&at| at <= self.now) {
                     Some(deadline) => job.head.deadline_message(deadline),

@@ -19,6 +19,10 @@
 //! | `schedules.rs` | schedules: registered, paused, triggered, and their ticks |
 //! | `schemas.rs` | schemas of job types: registered, deleted |
 //! | `workflows.rs` | workflows: begun, and moved on when a step ends |
+//! | `nested.rs` | workflows that are steps of others |
+//! | `for_each.rs` | steps with a job per element of a list |
+//! | `added_steps.rs` | steps added by a running step |
+//! | `waits.rs` | waiting steps, signals, deadlines of workflows |
 //! | `checkpoints.rs` | checkpoints of jobs |
 //! | `nodes.rs` | nodes: heartbeats, and what they report to each other |
 //! | `keys.rs` | clients and their API keys |
@@ -30,6 +34,7 @@
 //! | `set_aside.rs` | unreadable rows: set aside and restored |
 //! | `outbox.rs` | the part of the working set for webhooks |
 
+mod added_steps;
 mod checkpoints;
 mod claim;
 mod conclude;
@@ -37,7 +42,9 @@ mod control;
 mod deliveries;
 mod due;
 mod failures;
+mod for_each;
 mod keys;
+mod nested;
 mod nodes;
 mod outbox;
 mod queues;
@@ -48,6 +55,7 @@ mod schemas;
 mod set_aside;
 mod sinks;
 mod submit;
+mod waits;
 mod webhooks;
 mod work;
 mod workers;
@@ -90,6 +98,9 @@ pub fn wants(batch: &Batch) -> Wants {
         match command {
             Command::Submit(submit) => submit::wants(submit, &mut wants),
             Command::Workflow(new) => workflows::wants(new, &mut wants),
+            Command::AddSteps(add) => added_steps::wants(add, &mut wants),
+            Command::ListElements(list) => for_each::wants(list, &mut wants),
+            Command::Signal(signal) => waits::wants(signal, &mut wants),
             Command::Claim(claim) => claim::wants(claim, &mut wants),
             Command::Start(held) | Command::HandBack(held) => drop(wants.jobs.insert(held.job)),
             Command::Snooze(snooze) => drop(wants.jobs.insert(snooze.held.job)),
@@ -163,6 +174,9 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
         let answer = match command {
             Command::Submit(submit) => set.submit(submit),
             Command::Workflow(new) => set.workflow(new),
+            Command::AddSteps(add) => set.add_steps(add),
+            Command::ListElements(list) => set.list_elements(list),
+            Command::Signal(signal) => set.signal(signal),
             Command::Claim(claim) => set.claim(claim),
             Command::Start(held) => set.start(held),
             Command::Extend(extend) => set.extend(extend),

@@ -95,7 +95,7 @@ impl WorkingSet<'_> {
     }
 
     /// Stores the result and its retention, which is never longer than the job's.
-    fn set_result(&mut self, slot: Slot, at: Time, output: &Arc<Output>) {
+    pub(super) fn set_result(&mut self, slot: Slot, at: Time, output: &Arc<Output>) {
         let job = self.change(slot);
         // Later steps may need the result of a step, whenever they run.
         let keep = job.head.result_retention.filter(|_| job.head.workflow.is_none());

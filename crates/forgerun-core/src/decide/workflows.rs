@@ -13,11 +13,12 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::nested::Started;
 use super::submit;
 use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
@@ -27,30 +28,65 @@ use crate::id::{ExecutionId, JobId};
 use crate::item::{ItemError, Tally};
 use crate::job::{Cancellation, Head, Job, cut};
 use crate::limits;
-use crate::record::RecordKey;
+use crate::record::{RecordKey, Stored};
 use crate::rows::{KeyRow, Wants};
 use crate::state::{Cause, State};
 use crate::time::Time;
 use crate::workflow::{
-    FailurePolicy, GraphStep, PendingCancel, StepCondition, StepState, Workflow, WorkflowPart,
+    ElementTemplate, FailurePolicy, ForEach, GraphStep, PendingCancel, Signal, StepCondition, StepState,
+    StepWork, Workflow, WorkflowPart,
 };
 
 const WORKFLOW_CANCELED: &str = "its workflow was cancelled";
 
 #[derive(Default)]
-pub(super) struct Workflows(BTreeMap<JobId, Workflow>);
+pub(super) struct Workflows {
+    pub(super) of_steps: BTreeMap<JobId, Workflow>,
+    pub(super) for_each: BTreeMap<JobId, ForEach>,
+}
 
 pub(super) fn wants(new: &NewWorkflow, wants: &mut Wants) {
     submit::wants(&new.submit, wants);
-    let at_once = |step: &&NewStep| step.after.is_empty();
-    let jobs = new.steps.iter().filter(at_once).map(|step| first_job(&new.submit, step)).collect();
+    let at_once = new.steps.iter().filter(|step| begins_at_once(step));
+    let jobs = at_once.map(|step| first_job(&new.submit, step)).collect();
     submit::wants(&Submit { jobs, idempotency: None, ..new.submit }, wants);
+}
+
+/// Whether the job of the step is made with the workflow. A step that follows a failure has no turn
+/// then, even without dependencies.
+fn begins_at_once(step: &NewStep) -> bool {
+    let is_job = step.work == StepWork::Job && step.head.wait.is_none();
+    step.after.is_empty() && step.when != StepCondition::AnyFailed && is_job
 }
 
 /// A job with the queue of the step, to check the queue's bound.
 fn first_job(submit: &Submit, step: &NewStep) -> NewJob {
     let id = submit.jobs.first().map_or(JobId::from_u128(0), |own| own.id);
     NewJob { id, id_given: false, head: step.head.clone(), input: step.input.clone() }
+}
+
+/// Which steps go on when the others are cancelled.
+#[derive(Clone, Copy)]
+enum Spared {
+    None,
+    /// What an active worker does is known, and can be undone, only when it ends.
+    Active,
+    /// Compensations, and nested workflows that undo their steps.
+    Undoing,
+}
+
+impl Spared {
+    /// `is_canceling`: it is a workflow that undoes its steps.
+    fn has(self, step: &GraphStep, job: &Job, is_canceling: bool) -> bool {
+        match self {
+            Spared::None => false,
+            Spared::Active => {
+                let is_wait = job.head.wait.is_some();
+                job.state.is_active() && !is_wait || step.when != StepCondition::AllSucceeded
+            }
+            Spared::Undoing => step.undoes.is_some() || is_canceling,
+        }
+    }
 }
 
 impl WorkingSet<'_> {
@@ -63,17 +99,9 @@ impl WorkingSet<'_> {
         }
         let [own] = &new.submit.jobs[..] else { return Err(Refusal::TooManyJobs) };
         let workflow = Workflow::new(own.id, own.head.client, new.policy, &new.steps);
-        let mut workflow = workflow.map_err(Refusal::BadWorkflow)?;
-        let parts = WorkflowPart::divide(own.id, &new.steps);
-        workflow.parts = parts.iter().map(|part| part.first).collect();
-        let ready = workflow.advance();
-        self.check_room(new, own, &ready)?;
-        let slot = self.insert(own)?;
-        self.start_workflow(slot)?;
-        parts.iter().for_each(|part| self.put_record(part));
-        self.workflows.0.insert(own.id, workflow);
-        self.release_steps(own.id, ready)?;
-        self.end_workflow(slot)?;
+        let workflow = workflow.map_err(Refusal::BadWorkflow)?;
+        self.check_room(new, own)?;
+        let slot = self.begin_workflow(own, workflow, &new.steps)?;
         let job = self.job(slot).clone();
         if let Some(idempotency) = &new.submit.idempotency {
             let row = KeyRow { fingerprint: idempotency.fingerprint, jobs: vec![job.id] };
@@ -82,17 +110,18 @@ impl WorkingSet<'_> {
         Ok(Answer::Submitted { jobs: vec![job], existing: false })
     }
 
-    /// The queue bounds count the steps that begin at once.
-    fn check_room(&mut self, new: &NewWorkflow, own: &NewJob, ready: &[u32]) -> Result<(), Refusal> {
-        let first = ready.iter().map(|&index| first_job(&new.submit, &new.steps[index as usize]));
+    /// The queue bounds count the steps that begin at once, without those of workflows within.
+    fn check_room(&mut self, new: &NewWorkflow, own: &NewJob) -> Result<(), Refusal> {
+        let first =
+            new.steps.iter().filter(|step| begins_at_once(step)).map(|step| first_job(&new.submit, step));
         let own_id_is_free = Submit { jobs: vec![own.clone()], idempotency: None, ..new.submit };
         self.plan(&own_id_is_free)?;
         let first = Submit { jobs: first.collect(), idempotency: None, ..new.submit };
         self.plan(&first).map(drop)
     }
 
-    /// A workflow runs from the beginning, without a worker.
-    fn start_workflow(&mut self, slot: Slot) -> Result<(), Refusal> {
+    /// Starts a job that needs no worker, as soon as it is queued.
+    pub(super) fn start_without_worker(&mut self, slot: Slot) -> Result<(), Refusal> {
         let job = self.change(slot);
         job.available_at = None;
         job.fence += 1;
@@ -103,24 +132,25 @@ impl WorkingSet<'_> {
 
     /// Makes the jobs of ready steps. A step whose definition is unreadable fails, so that its
     /// workflow does not wait for ever.
-    fn release_steps(&mut self, id: JobId, ready: Vec<u32>) -> Result<(), Refusal> {
+    pub(super) fn release_steps(&mut self, id: JobId, ready: Vec<u32>) -> Result<(), Refusal> {
         let mut read: Option<(RecordKey, Option<WorkflowPart>)> = None;
         let mut ready = VecDeque::from(ready);
         while let Some(index) = ready.pop_front() {
-            let Some(workflow) = self.workflows.0.get(&id) else { return Ok(()) };
-            let (job, key) = (workflow.job_of(index), workflow.part_of(index));
+            let Some(workflow) = self.workflows.of_steps.get(&id) else { return Ok(()) };
+            let key = workflow.part_of(index);
             if read.as_ref().is_none_or(|(known, _)| *known != key) {
                 read = Some((key.clone(), self.seek_record(&key)));
             }
             let part = read.as_ref().and_then(|(_, part)| part.as_ref());
-            match part.and_then(|part| part.definition(index)) {
-                Some(definition) => {
-                    let (mut head, input) = (definition.head.clone(), definition.input.clone());
-                    self.drop_passed_times(id, &mut head);
-                    self.insert(&NewJob { id: job, id_given: false, head, input })?;
-                }
-                None if self.changes.more.records.contains(&key) => {}
-                None => ready.extend(self.fail_unreadable_step(id, index)),
+            let started = match part.and_then(|part| part.definition(index)) {
+                Some(definition) => self.start_step(id, index, definition)?,
+                None if self.changes.more.records.contains(&key) => Started::Begun,
+                None => Started::Unreadable,
+            };
+            match started {
+                Started::Begun => {}
+                Started::Over(behind) => ready.extend(behind),
+                Started::Unreadable => ready.extend(self.fail_unreadable_step(id, index)),
             }
         }
         Ok(())
@@ -128,7 +158,7 @@ impl WorkingSet<'_> {
 
     /// Removes expiry and deadline that had passed when the workflow was retried: the retry asks
     /// for the step anyway.
-    fn drop_passed_times(&self, id: JobId, head: &mut Arc<Head>) {
+    pub(super) fn drop_passed_times(&self, id: JobId, head: &mut Arc<Head>) {
         let Some(own) = self.find(id) else { return };
         let is_late = |at: Option<Time>| at.is_some_and(|at| self.job(own).was_retried_since(at));
         if is_late(head.expires_at) {
@@ -143,22 +173,31 @@ impl WorkingSet<'_> {
     fn fail_unreadable_step(&mut self, id: JobId, index: u32) -> Vec<u32> {
         let message = String::from("The definition of the step cannot be read.");
         let error = ItemError { kind: Kind::HandlerError, message, retryable: false };
-        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Vec::new() };
+        let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return Vec::new() };
         workflow.note(index, StepState::Failed, Some(error));
+        workflow.advance()
+    }
+
+    /// Notes the end of a step that does not move its workflow by itself. Returns the steps that
+    /// this makes ready.
+    pub(super) fn note_step(&mut self, id: JobId, index: u32, state: StepState) -> Vec<u32> {
+        let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return Vec::new() };
+        workflow.note(index, state, None);
         workflow.advance()
     }
 
     /// Moves the workflow on when a job ends.
     pub(super) fn move_workflow(&mut self, slot: Slot) {
         let job = self.job(slot);
-        let moved = match (&job.head.workflow, &job.head.workflow_head) {
-            (Some(step), _) => {
-                let (id, index) = (step.workflow, step.index);
-                self.step_ended(slot, id, index)
-            }
-            (None, Some(_)) if job.state == State::Canceled => self.cancel_steps_of(slot),
-            (None, _) => Ok(()),
+        let (head, state) = (job.head.clone(), job.state);
+        let cancelled = match head.workflow_head {
+            Some(_) if state == State::Canceled => self.cancel_steps_of(slot),
+            Some(_) | None => Ok(()),
         };
+        let moved = cancelled.and_then(|()| match head.workflow {
+            Some(step) => self.step_ended(slot, step.workflow, step.index),
+            None => Ok(()),
+        });
         debug_assert_eq!(moved, Ok(()), "{:?}", self.job(slot));
     }
 
@@ -166,6 +205,19 @@ impl WorkingSet<'_> {
     /// restored.
     fn step_ended(&mut self, slot: Slot, id: JobId, index: u32) -> Result<(), Refusal> {
         let own = self.seek(id);
+        if own.is_some_and(|own| self.is_for_each(own)) {
+            return self.element_ended(slot, own, index);
+        }
+        if own.is_none() && self.changes.more.jobs.contains(&id) {
+            // Which of the two it is is known only with the job: both are loaded along.
+            let _: Option<ForEach> = self.seek_record(&ForEach::key_of(id));
+            let _: Option<ElementTemplate> = self.seek_record(&ElementTemplate::record_key(id.to_string()));
+            let _: Option<Workflow> = self.seek_record(&Workflow::key_of(id));
+            return Ok(());
+        }
+        if own.is_none() && self.seek_for_each(id).is_some() {
+            return self.element_ended(slot, None, index);
+        }
         let runs = own.is_none_or(|own| self.job(own).state == State::Running);
         let job = self.job(slot);
         let (job_id, (state, error)) = (job.id, how_it_ended(job));
@@ -181,21 +233,18 @@ impl WorkingSet<'_> {
         }
         if stops && policy != FailurePolicy::Continue {
             workflow.stop();
-            let spares: fn(&GraphStep, &Job) -> bool = match policy {
-                FailurePolicy::Continue | FailurePolicy::Stop => |_, _| false,
-                // What an active worker does is known, and can be undone, only when it ends.
-                FailurePolicy::Compensate => {
-                    |step, job| job.state.is_active() || step.when != StepCondition::AllSucceeded
-                }
+            let spared = match policy {
+                FailurePolicy::Continue | FailurePolicy::Stop => Spared::None,
+                FailurePolicy::Compensate => Spared::Active,
             };
-            self.cancel_steps(id, "a step of its workflow did not succeed", spares)?;
+            self.cancel_steps(id, "a step of its workflow did not succeed", spared)?;
         }
         self.go_on(id)?;
         own.map_or(Ok(()), |own| self.catch_up(own))
     }
 
     /// Updates the workflow's own job from its steps.
-    fn catch_up(&mut self, own: Slot) -> Result<(), Refusal> {
+    pub(super) fn catch_up(&mut self, own: Slot) -> Result<(), Refusal> {
         self.tell_progress(own, self.job(own).id);
         self.end_workflow(own)
     }
@@ -203,30 +252,37 @@ impl WorkingSet<'_> {
     /// A restored job may be a workflow whose steps went on meanwhile.
     pub(super) fn workflow_restored(&mut self, slot: Slot) {
         let job = self.job(slot);
-        let runs = job.head.workflow_head.is_some() && job.state == State::Running;
-        if runs && self.conductor(job.id).is_some() {
+        let (id, runs) = (job.id, job.head.workflow_head.is_some() && job.state == State::Running);
+        if runs && self.is_for_each(slot) {
+            let caught_up = if self.seek_for_each(id).is_some() { self.begin_elements(slot) } else { Ok(()) };
+            debug_assert_eq!(caught_up, Ok(()), "{:?}", self.job(slot));
+        } else if runs && self.conductor(id).is_some() {
             let caught_up = self.catch_up(slot);
             debug_assert_eq!(caught_up, Ok(()), "{:?}", self.job(slot));
         }
     }
 
     /// The workflow's own job, if both the job and its record exist.
-    fn conductor(&mut self, id: JobId) -> Option<Slot> {
+    pub(super) fn conductor(&mut self, id: JobId) -> Option<Slot> {
         let own = self.seek(id);
         self.seek_workflow(id)?;
         own
     }
 
-    fn seek_workflow(&mut self, id: JobId) -> Option<&mut Workflow> {
-        if !self.workflows.0.contains_key(&id) {
+    pub(super) fn seek_workflow(&mut self, id: JobId) -> Option<&mut Workflow> {
+        if !self.workflows.of_steps.contains_key(&id) {
             let workflow = self.seek_record::<Workflow>(&Workflow::key_of(id))?;
-            self.workflows.0.insert(id, workflow);
+            self.workflows.of_steps.insert(id, workflow);
         }
-        self.workflows.0.get_mut(&id)
+        self.workflows.of_steps.get_mut(&id)
+    }
+
+    pub(super) fn workflow_mut(&mut self, id: JobId) -> Option<&mut Workflow> {
+        self.workflows.of_steps.get_mut(&id)
     }
 
     fn tell_progress(&mut self, own: Slot, id: JobId) {
-        let Some(workflow) = self.workflows.0.get(&id) else { return };
+        let Some(workflow) = self.workflows.of_steps.get(&id) else { return };
         if self.job(own).state != State::Running || workflow.is_over() {
             return;
         }
@@ -241,16 +297,19 @@ impl WorkingSet<'_> {
 
     /// Ends the workflow if all steps are over. Rows that are still being loaded may belong to open
     /// steps.
-    fn end_workflow(&mut self, own: Slot) -> Result<(), Refusal> {
+    pub(super) fn end_workflow(&mut self, own: Slot) -> Result<(), Refusal> {
         let (id, state) = (self.job(own).id, self.job(own).state);
-        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
+        let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return Ok(()) };
         if state != State::Running || !workflow.is_over() {
             return Ok(());
         }
         let not_undone = workflow.compensation_failures();
         let Some(PendingCancel { mut cancellation, by_client }) = workflow.canceling.take() else {
             let ends = workflow.ends().into();
-            return self.end_items(own, &ends, "steps", not_undone.as_deref());
+            return match self.job(own).head.deadline.filter(|_| self.job(own).overdue) {
+                Some(deadline) => self.end_overdue(own, &ends, deadline, not_undone.as_deref()),
+                None => self.end_items(own, &ends, "steps", not_undone.as_deref()),
+            };
         };
         if let Some(not_undone) = not_undone {
             let room = limits::TEXT_BYTES_MAX.saturating_sub(not_undone.len() + 2);
@@ -272,65 +331,82 @@ impl WorkingSet<'_> {
         cancel: PendingCancel,
     ) -> Result<Option<bool>, Refusal> {
         let id = self.job(own).id;
-        if self.job(own).head.workflow_head.is_none() || self.conductor(id).is_none() {
+        let is_workflow = self.job(own).head.workflow_head.is_some() && !self.is_for_each(own);
+        if !is_workflow || self.conductor(id).is_none() {
             return Ok(None);
         }
-        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(None) };
+        let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return Ok(None) };
         if workflow.canceling.is_some() {
             return Ok(Some(false));
         }
         workflow.plan_compensations();
-        if !workflow.is_compensating() {
+        let undoes = workflow.is_compensating();
+        let nested_undoes = self.undo_nested(id, &cancel)?;
+        let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return Ok(None) };
+        if !undoes && !nested_undoes {
             return Ok(None);
         }
         workflow.cancel_waiting(false);
         workflow.canceling = Some(cancel);
-        self.cancel_steps(id, WORKFLOW_CANCELED, |step, _| step.undoes.is_some())?;
+        self.cancel_steps(id, WORKFLOW_CANCELED, Spared::Undoing)?;
         self.go_on(id)?;
         self.catch_up(own)?;
         Ok(Some(true))
     }
 
-    fn go_on(&mut self, id: JobId) -> Result<(), Refusal> {
-        let ready = self.workflows.0.get_mut(&id).map(Workflow::advance).unwrap_or_default();
+    /// Cancels what is left of a workflow at its deadline, and begins to undo it if its policy says
+    /// so.
+    pub(super) fn stop_at_deadline(&mut self, id: JobId) -> Result<(), Refusal> {
+        const REASON: &str = "the deadline of its workflow passed";
+        let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return Ok(()) };
+        workflow.cancel_waiting(false);
+        if workflow.policy == FailurePolicy::Compensate {
+            let cancellation = Cancellation { by: "deadline".into(), reason: REASON.into() };
+            self.undo_nested(id, &PendingCancel { cancellation, by_client: false })?;
+        }
+        self.cancel_steps(id, REASON, Spared::Undoing)?;
+        self.go_on(id)
+    }
+
+    pub(super) fn go_on(&mut self, id: JobId) -> Result<(), Refusal> {
+        let ready = self.workflows.of_steps.get_mut(&id).map(Workflow::advance).unwrap_or_default();
         self.release_steps(id, ready)
     }
 
     /// Cancels the steps of a cancelled workflow.
     fn cancel_steps_of(&mut self, own: Slot) -> Result<(), Refusal> {
         let id = self.job(own).id;
+        if self.is_for_each(own) {
+            return self.cancel_elements(id, WORKFLOW_CANCELED);
+        }
         if self.conductor(id).is_none() {
             return Ok(());
         }
-        if let Some(workflow) = self.workflows.0.get_mut(&id) {
+        if let Some(workflow) = self.workflows.of_steps.get_mut(&id) {
             workflow.cancel_waiting(true);
             workflow.canceling = None;
         }
-        self.cancel_steps(id, WORKFLOW_CANCELED, |_, _| false)
+        self.cancel_steps(id, WORKFLOW_CANCELED, Spared::None)
     }
 
     /// Cancels the active jobs of the workflow, except the spared ones. All are noted as cancelled
     /// before the first one ends, so their ends do not move the workflow; the caller does that
     /// once.
-    fn cancel_steps(
-        &mut self,
-        id: JobId,
-        reason: &str,
-        spares: fn(&GraphStep, &Job) -> bool,
-    ) -> Result<(), Refusal> {
-        let Some(workflow) = self.workflows.0.get(&id) else { return Ok(()) };
+    fn cancel_steps(&mut self, id: JobId, reason: &str, spared: Spared) -> Result<(), Refusal> {
+        let Some(workflow) = self.workflows.of_steps.get(&id) else { return Ok(()) };
         let under_way: Vec<(u32, JobId)> =
             workflow.under_way().map(|index| (index, workflow.job_of(index))).collect();
         let error = ItemError { kind: Kind::Cancelled, message: String::from(reason), retryable: false };
         let mut slots = Vec::new();
         for (index, job) in under_way {
             let slot = self.seek(job);
-            let Some(workflow) = self.workflows.0.get(&id) else { return Ok(()) };
+            let Some(workflow) = self.workflows.of_steps.get(&id) else { return Ok(()) };
             let step = &workflow.steps[index as usize];
-            if slot.is_some_and(|slot| spares(step, self.job(slot))) {
+            let is_canceling = self.workflows.of_steps.get(&job).is_some_and(|own| own.canceling.is_some());
+            if slot.is_some_and(|slot| spared.has(step, self.job(slot), is_canceling)) {
                 continue;
             }
-            let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
+            let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return Ok(()) };
             workflow.note(index, StepState::Canceled, Some(error.clone()));
             slots.extend(slot);
         }
@@ -349,20 +425,19 @@ impl WorkingSet<'_> {
     /// step again.
     pub(super) fn resume_workflow(&mut self, slot: Slot, from: Option<u32>) -> Result<(), Refusal> {
         let head = self.job(slot).head.clone();
-        match (&head.workflow, &head.workflow_head) {
-            (Some(step), _) => {
-                self.reopen_step(slot, step.workflow, step.index);
-                Ok(())
-            }
-            (None, Some(_)) => self.run_again(slot, from),
-            (None, None) => Ok(()),
+        if let Some(step) = head.workflow {
+            self.reopen_step(slot, step.workflow, step.index);
         }
+        if head.workflow_head.is_some() { self.run_again(slot, from) } else { Ok(()) }
     }
 
     fn reopen_step(&mut self, slot: Slot, id: JobId, index: u32) {
+        if self.seek(id).is_some_and(|own| self.is_for_each(own)) {
+            return self.reopen_element(slot, id, index);
+        }
         let Some(own) = self.conductor(id) else { return };
         let (runs, job) = (self.job(own).state == State::Running, self.job(slot).id);
-        let Some(workflow) = self.workflows.0.get_mut(&id) else { return };
+        let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return };
         let Some(step) = workflow.steps.get(index as usize) else { return };
         // Jobs whose compensations run are not retried.
         let too_late = step.undoes.is_none() && workflow.is_compensating();
@@ -381,11 +456,14 @@ impl WorkingSet<'_> {
 
     fn run_again(&mut self, own: Slot, from: Option<u32>) -> Result<(), Refusal> {
         let id = self.job(own).id;
-        self.start_workflow(own)?;
+        self.start_without_worker(own)?;
+        if self.is_for_each(own) {
+            return self.run_elements_again(own);
+        }
         if self.conductor(id).is_none() {
             return Ok(());
         }
-        let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
+        let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return Ok(()) };
         for index in workflow.prepare_again(from) {
             self.try_step(id, index);
         }
@@ -395,7 +473,9 @@ impl WorkingSet<'_> {
 
     /// Retries a failed step: in its job, or in a new one if that is gone or cannot be retried.
     fn try_step(&mut self, id: JobId, index: u32) {
-        let Some(job) = self.workflows.0.get(&id).map(|workflow| workflow.job_of(index)) else { return };
+        let Some(job) = self.workflows.of_steps.get(&id).map(|workflow| workflow.job_of(index)) else {
+            return;
+        };
         let slot = self.seek(job);
         let execution = self.new_execution();
         let state = slot.map(|slot| self.job(slot).state);
@@ -407,7 +487,7 @@ impl WorkingSet<'_> {
             Some(_) => true,
             None => false,
         };
-        let Some(workflow) = self.workflows.0.get_mut(&id) else { return };
+        let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return };
         match state {
             _ if !tried => workflow.remake(index),
             Some(State::Succeeded) => workflow.note(index, StepState::Succeeded, None),
@@ -417,40 +497,46 @@ impl WorkingSet<'_> {
         }
     }
 
-    fn new_execution(&mut self) -> ExecutionId {
+    pub(super) fn new_execution(&mut self) -> ExecutionId {
         let bits = u128::from(self.random()) << 64 | u128::from(self.random());
         ExecutionId::v7(self.now.unix_ms(), bits)
-    }
-
-    /// Whether the workflow may still need the result of an ended job.
-    pub(super) fn is_needed(&mut self, slot: Slot) -> bool {
-        let Some(step) = self.job(slot).head.workflow else { return false };
-        self.seek(step.workflow).is_some_and(|own| !self.job(own).state.is_final())
     }
 
     /// Deletes the records of a deleted workflow.
     pub(super) fn forget_workflow(&mut self, id: JobId) {
         let key = Workflow::key_of(id);
         let Some(workflow) = self.seek_record::<Workflow>(&key) else { return };
-        self.workflows.0.remove(&id);
+        self.workflows.of_steps.remove(&id);
         for part in workflow.part_keys() {
             let _: Option<WorkflowPart> = self.seek_record(&part);
             self.remove_record(part);
+        }
+        for name in workflow.steps.iter().filter_map(|step| step.signal.as_deref()) {
+            let signal = Signal::key_of(id, name);
+            if self.seek_record::<Signal>(&signal).is_some() {
+                self.remove_record(signal);
+            }
         }
         self.remove_record(key);
     }
 
     pub(super) fn put_workflows(&mut self) {
-        for (id, workflow) in core::mem::take(&mut self.workflows.0) {
+        for (id, workflow) in core::mem::take(&mut self.workflows.of_steps) {
             let key = Workflow::key_of(id);
             if self.record::<Workflow>(key.key).as_ref() != Some(&workflow) {
                 self.put_record(&workflow);
             }
         }
+        for (id, for_each) in core::mem::take(&mut self.workflows.for_each) {
+            let for_each = for_each.settled();
+            if self.record::<ForEach>(id.to_string()).as_ref() != Some(&for_each) {
+                self.put_record(&for_each);
+            }
+        }
     }
 }
 
-fn how_it_ended(job: &Job) -> (StepState, Option<ItemError>) {
+pub(super) fn how_it_ended(job: &Job) -> (StepState, Option<ItemError>) {
     let message = |text: &str| cut(String::from(text), limits::STEP_MESSAGE_BYTES_MAX);
     match job.state {
         State::Succeeded => (StepState::Succeeded, None),

@@ -217,8 +217,8 @@ impl<'a> WorkingSet<'a> {
             LeaseProof::Anyone => true,
         };
         match job.state {
-            // No worker holds a workflow.
-            _ if !holds || job.head.workflow_head.is_some() => Err(Refusal::LeaseLost),
+            // No worker holds a workflow or a wait.
+            _ if !holds || !job.head.needs_worker() => Err(Refusal::LeaseLost),
             State::Assigned | State::Running => Ok(slot),
             State::Succeeded | State::Failed => Err(Refusal::AlreadyCompleted(job.state)),
             State::Canceled => Err(Refusal::AlreadyCanceled),
@@ -335,7 +335,9 @@ impl<'a> WorkingSet<'a> {
         self.changes.uniques_removed.extend(job.head.unique.as_ref().map(|unique| (unique.key, id)));
         self.changes.forgotten.push(Forgotten { job: id, executions, client, at: now, kept });
         self.outbox.forget(id);
-        if job.head.workflow_head.is_some() {
+        if self.is_for_each(slot) {
+            self.forget_for_each(id);
+        } else if self.job(slot).head.workflow_head.is_some() {
             self.forget_workflow(id);
         }
         self.forget_checkpoint(id);

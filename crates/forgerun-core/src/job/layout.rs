@@ -3,6 +3,7 @@
 //!
 //! Tags are never reused; a new field takes the next number, and older rows lack it.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -21,7 +22,7 @@ use crate::retry::RetryPolicy;
 use crate::state::State;
 use crate::time::Time;
 use crate::work::{Definition, WorkKind};
-use crate::workflow::{WorkflowForm, WorkflowHead};
+use crate::workflow::{Wait, WorkflowForm, WorkflowHead};
 
 impl Head {
     pub fn encode(&self) -> Vec<u8> {
@@ -85,6 +86,9 @@ impl Head {
         out.time(62, self.deadline);
         if let Some(workflow) = &self.workflow_head {
             out.group(50, |out| encode_workflow(workflow, out));
+        }
+        if let Some(wait) = &self.wait {
+            out.group(51, |out| wait.encode(out));
         }
         bytes
     }
@@ -160,6 +164,7 @@ impl Head {
             61 => self.schedule.as_mut().ok_or(Corrupt)?.tick = field.time()?,
             62 => self.deadline = Some(field.time()?),
             50 => self.workflow_head = Some(decode_workflow(field.bytes)?),
+            51 => self.wait = Some(Box::new(Wait::decode(field.bytes)?)),
             _ => {}
         }
         Ok(())
@@ -223,7 +228,9 @@ impl Job {
         }
         out.number(41, u64::from(self.tally.completed));
         out.number(42, u64::from(self.tally.failed));
+        out.number(78, u64::from(self.steps_added));
         out.flag(43, self.expired);
+        out.flag(75, self.overdue);
         if let Some(FailureId(failure)) = self.failure {
             out.bytes(44, &failure.to_be_bytes());
         }
@@ -269,7 +276,9 @@ impl Job {
             40 => self.result = Some(decode_result(field.bytes)?),
             41 => self.tally.completed = field.small()?,
             42 => self.tally.failed = field.small()?,
+            78 => self.steps_added = field.small()?,
             43 => self.expired = field.flag()?,
+            75 => self.overdue = field.flag()?,
             44 => {
                 let bytes = field.bytes.try_into().map_err(|_| Corrupt)?;
                 self.failure = Some(FailureId(u64::from_be_bytes(bytes)));
@@ -361,12 +370,12 @@ fn encode_workflow(workflow: &WorkflowHead, out: &mut Writer<'_>) {
 }
 
 fn decode_workflow(bytes: &[u8]) -> Result<WorkflowHead, Corrupt> {
-    use WorkflowForm::{Batch, Chain, Graph, Group};
+    use WorkflowForm::{Batch, Chain, ForEach, Graph, Group};
     let mut workflow = WorkflowHead { form: Chain, name: "".into() };
     for field in Fields(bytes) {
         let field = field?;
         match field.tag {
-            1 => workflow.form = pick(&field, [Chain, Group, Batch, Graph])?,
+            1 => workflow.form = pick(&field, [Chain, Group, Batch, Graph, ForEach])?,
             2 => workflow.name = field.text()?,
             _ => {}
         }

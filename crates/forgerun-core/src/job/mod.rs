@@ -12,6 +12,7 @@ mod retention;
 mod text;
 mod timeout;
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -30,7 +31,7 @@ use crate::retry::RetryPolicy;
 use crate::state::{Facet, State};
 use crate::time::Time;
 use crate::work::Definition;
-use crate::workflow::WorkflowHead;
+use crate::workflow::{Wait, WorkflowHead};
 
 pub use ended::{AttemptError, Cancellation};
 pub use lease::Lease;
@@ -157,6 +158,8 @@ pub struct Head {
     pub workflow: Option<WorkflowStep>,
     /// Set if this job represents a workflow; its steps are its items.
     pub workflow_head: Option<WorkflowHead>,
+    /// Set if the job is a waiting step of a workflow.
+    pub wait: Option<Box<Wait>>,
     /// Retention of the ended job; `None` means [`limits::RETENTION`].
     pub retention: Option<Duration>,
     /// Retention of the result; `None` keeps it as long as the job.
@@ -199,6 +202,7 @@ impl Head {
             schedule: None,
             workflow: None,
             workflow_head: None,
+            wait: None,
             retention: None,
             result_retention: None,
         }
@@ -208,6 +212,11 @@ impl Head {
 impl Head {
     pub fn is_simulated(&self) -> bool {
         self.definition.is_some() || self.items.is_some_and(|items| items.simulated)
+    }
+
+    /// Whether a worker runs it; not so for a workflow's own job and for a wait.
+    pub fn needs_worker(&self) -> bool {
+        self.workflow_head.is_none() && self.wait.is_none()
     }
 
     /// Owner of its queue, if the work is for external workers.
@@ -350,12 +359,16 @@ pub struct Job {
     pub message: Option<String>,
     /// Item counts of a batch, as of the newest report.
     pub tally: Tally,
+    /// Steps that were added to a workflow while it ran; this is its own job.
+    pub steps_added: u32,
     /// Failed attempts of all executions, oldest first; at most [`limits::ERRORS_MAX`].
     pub errors: Vec<AttemptError>,
     /// Who cancelled it and why.
     pub cancel: Option<Cancellation>,
     /// Cancelled because it did not start before `expires_at`.
     pub expired: bool,
+    /// A workflow that was stopped at its deadline.
+    pub overdue: bool,
     /// When it became a dead letter.
     pub dead_lettered_at: Option<Time>,
     /// Failure group of its last execution, while it is FAILED; `None` too if an older version
@@ -434,9 +447,11 @@ impl Job {
             progress: None,
             message: None,
             tally: Tally::default(),
+            steps_added: 0,
             errors: Vec::new(),
             cancel: None,
             expired: false,
+            overdue: false,
             dead_lettered_at: None,
             failure: None,
             result: None,

@@ -12,10 +12,21 @@ impl Job {
             State::Created => earliest(self.head.execution_at, self.begin_by()),
             State::Queued => earliest(self.available_at, self.begin_by()),
             State::Assigned => earliest(self.lease.as_ref().map(|lease| lease.until), self.deadline()),
+            State::Running if !self.head.needs_worker() => self.ends_by_itself_at(),
             State::Running => {
                 self.lease.as_ref().and_then(|lease| earliest(Some(lease.until), lease.timeout_at))
             }
             State::Succeeded | State::Failed | State::Canceled => self.forget_at,
+        }
+    }
+
+    /// When a running job without a worker ends by itself: a wait at its moment, a workflow at its
+    /// deadline.
+    pub fn ends_by_itself_at(&self) -> Option<Time> {
+        match (&self.head.wait, self.started_at) {
+            (Some(wait), Some(began_at)) => Some(wait.ends_at(began_at)),
+            (Some(_), None) => None,
+            (None, _) => self.deadline().filter(|_| !self.overdue),
         }
     }
 

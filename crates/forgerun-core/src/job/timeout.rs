@@ -29,6 +29,8 @@ impl Head {
     /// Message for an attempt stopped at the job's `deadline`.
     pub fn deadline_message(&self, deadline: Time) -> String {
         let span = deadline.since(self.created_at);
-        format!("the attempt was stopped by the job's `deadline`, {span:?} after its submission")
+        let stopped = if self.workflow_head.is_some() { "the workflow" } else { "the attempt" };
+        let whose = if self.workflow_head.is_some() { "its" } else { "the job's" };
+        format!("{stopped} was stopped by {whose} `deadline`, {span:?} after its submission")
     }
 }

@@ -8,13 +8,19 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{FailurePolicy, GraphStep, StepState, Workflow};
+use super::{FailurePolicy, GraphStep, StepKind, StepState, Workflow};
 use crate::limits;
 
 impl GraphStep {
     /// The compensation of the step at this position.
-    pub(super) fn compensation(of: u32) -> GraphStep {
-        GraphStep { after: vec![of], undoes: Some(of), state: StepState::Skipped, ..GraphStep::default() }
+    pub(super) fn compensation(of: u32, kind: StepKind) -> GraphStep {
+        GraphStep {
+            after: vec![of],
+            undoes: Some(of),
+            state: StepState::Skipped,
+            kind,
+            ..GraphStep::default()
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The rules for workflow steps: which of them run next.
 
+use alloc::collections::BTreeSet;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -293,13 +294,17 @@ pub(super) fn check(steps: &[GraphStep]) -> Result<(), BadWorkflow> {
     if steps.is_empty() {
         return Err(BadWorkflow::Empty);
     }
-    if steps.len() > limits::WORKFLOW_STEPS_MAX {
+    if steps.iter().filter(|step| step.undoes.is_none()).count() > limits::WORKFLOW_STEPS_MAX {
         return Err(BadWorkflow::TooManySteps);
     }
     if steps.iter().map(|step| step.after.len()).sum::<usize>() > limits::WORKFLOW_EDGES_MAX {
         return Err(BadWorkflow::TooManyEdges);
     }
+    let mut signals = BTreeSet::new();
     for (index, step) in (0..).zip(steps) {
+        if step.signal.as_ref().is_some_and(|signal| !signals.insert(signal)) {
+            return Err(BadWorkflow::SameSignal(index));
+        }
         let mut seen = step.after.clone();
         seen.sort_unstable();
         let twice = seen.windows(2).any(|pair| pair[0] == pair[1]);

@@ -2,18 +2,18 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::work::layout::{read_definition, write_definition};
 use super::{
-    FailurePolicy, GraphStep, PendingCancel, StepCondition, StepDefinition, StepError, StepState, Workflow,
-    WorkflowPart,
+    FailurePolicy, GraphStep, PendingCancel, StepCondition, StepError, StepKind, StepState, Workflow,
+    WorkflowPart, WorkflowStep,
 };
 use crate::catalog::Kind;
 use crate::codec::{Corrupt, Fields, Writer, put_varint, take_varint};
 use crate::id::{ClientId, JobId};
 use crate::item::ItemError;
-use crate::job::{Cancellation, Head, Input};
+use crate::job::Cancellation;
 use crate::record::{RecordKind, Stored};
 
 impl Stored for Workflow {
@@ -42,15 +42,13 @@ impl Stored for Workflow {
                 out.number(5, u64::from(step.generation));
                 out.number(6, u64::from(step.nth_success));
                 out.number(7, step.undoes.map_or(0, |step| u64::from(step) + 1));
+                out.number(20, step.kind as u64);
+                out.text(8, step.signal.as_deref());
+                out.flag(9, step.is_signaled);
             });
         }
-        for StepError { step, error } in &self.errors {
-            out.group(6, |out| {
-                out.number(1, u64::from(*step));
-                out.text(2, Some(error.kind.name()));
-                out.text(3, Some(&error.message));
-                out.flag(4, error.retryable);
-            });
+        for error in &self.errors {
+            out.group(6, |out| write_error(error, out));
         }
         if let Some(PendingCancel { cancellation, by_client }) = &self.canceling {
             out.group(7, |out| {
@@ -59,17 +57,15 @@ impl Stored for Workflow {
                 out.flag(3, *by_client);
             });
         }
+        if let Some(outer) = &self.outer {
+            out.group(20, |out| write_place(outer, out));
+        }
         bytes
     }
 
     fn decode(key: &str, bytes: &[u8]) -> Result<Workflow, Corrupt> {
-        const POLICIES: [FailurePolicy; 3] =
-            [FailurePolicy::Continue, FailurePolicy::Stop, FailurePolicy::Compensate];
         let id: JobId = key.parse().map_err(|_| Corrupt)?;
-        let client = ClientId::from_u128(0);
-        let policy = FailurePolicy::Continue;
-        let (steps, parts, errors) = (Vec::new(), Vec::new(), Vec::new());
-        let mut workflow = Workflow { id, client, policy, steps, parts, errors, canceling: None };
+        let mut workflow = Workflow::without_steps(id, ClientId::from_u128(0));
         for field in Fields(bytes) {
             let field = field?;
             match field.tag {
@@ -79,6 +75,7 @@ impl Stored for Workflow {
                 5 => workflow.steps.push(read_step(field.bytes)?),
                 6 => workflow.errors.push(read_error(field.bytes)?),
                 7 => workflow.canceling = Some(read_cancel(field.bytes)?),
+                20 => workflow.outer = Some(read_place(field.bytes)?),
                 _ => {}
             }
         }
@@ -90,9 +87,31 @@ impl Stored for Workflow {
     }
 }
 
+pub(super) fn write_place(step: &WorkflowStep, out: &mut Writer<'_>) {
+    out.bytes(1, &step.workflow.to_bytes());
+    out.number(2, u64::from(step.index));
+}
+
+pub(super) fn read_place(bytes: &[u8]) -> Result<WorkflowStep, Corrupt> {
+    let mut step = WorkflowStep { workflow: JobId::from_u128(0), index: 0 };
+    for field in Fields(bytes) {
+        let field = field?;
+        match field.tag {
+            1 => step.workflow = JobId::from_u128(field.id()?),
+            2 => step.index = field.small()?,
+            _ => {}
+        }
+    }
+    Ok(step)
+}
+
+pub(super) const POLICIES: [FailurePolicy; 3] =
+    [FailurePolicy::Continue, FailurePolicy::Stop, FailurePolicy::Compensate];
+
+pub(super) const CONDITIONS: [StepCondition; 3] =
+    [StepCondition::AllSucceeded, StepCondition::AllEnded, StepCondition::AnyFailed];
+
 fn read_step(bytes: &[u8]) -> Result<GraphStep, Corrupt> {
-    const CONDITIONS: [StepCondition; 3] =
-        [StepCondition::AllSucceeded, StepCondition::AllEnded, StepCondition::AnyFailed];
     let mut step = GraphStep::default();
     for field in Fields(bytes) {
         let field = field?;
@@ -104,13 +123,23 @@ fn read_step(bytes: &[u8]) -> Result<GraphStep, Corrupt> {
             5 => step.generation = field.small()?,
             6 => step.nth_success = field.small()?,
             7 => step.undoes = field.small::<u32>()?.checked_sub(1),
+            20 => step.kind = pick(field.number()?, &StepKind::ALL)?,
+            8 => step.signal = Some(field.text()?),
+            9 => step.is_signaled = field.flag()?,
             _ => {}
         }
     }
     Ok(step)
 }
 
-fn read_error(bytes: &[u8]) -> Result<StepError, Corrupt> {
+pub(super) fn write_error(StepError { step, error }: &StepError, out: &mut Writer<'_>) {
+    out.number(1, u64::from(*step));
+    out.text(2, Some(error.kind.name()));
+    out.text(3, Some(&error.message));
+    out.flag(4, error.retryable);
+}
+
+pub(super) fn read_error(bytes: &[u8]) -> Result<StepError, Corrupt> {
     let error = ItemError { kind: Kind::HandlerError, message: String::new(), retryable: false };
     let mut found = StepError { step: 0, error };
     for field in Fields(bytes) {
@@ -164,12 +193,7 @@ impl Stored for WorkflowPart {
         let mut out = Writer(&mut bytes);
         out.number(1, u64::from(self.first));
         for definition in &self.definitions {
-            out.group(2, |out| {
-                out.bytes(1, &definition.head.encode());
-                if !definition.input.is_empty() {
-                    out.bytes(2, &definition.input.encode());
-                }
-            });
+            out.group(2, |out| write_definition(definition, out));
         }
         bytes
     }
@@ -183,7 +207,7 @@ impl Stored for WorkflowPart {
             let field = field?;
             match field.tag {
                 1 => part.first = field.small()?,
-                2 => part.definitions.push(read_definition(field.bytes)?),
+                2 => part.definitions.push(read_definition(field.bytes, 0)?),
                 _ => {}
             }
         }
@@ -191,26 +215,13 @@ impl Stored for WorkflowPart {
     }
 }
 
-fn read_definition(bytes: &[u8]) -> Result<StepDefinition, Corrupt> {
-    let (mut head, mut input) = (None, Input::default());
-    for field in Fields(bytes) {
-        let field = field?;
-        match field.tag {
-            1 => head = Some(Head::decode(field.bytes)?),
-            2 => input = Input::decode(field.bytes)?,
-            _ => {}
-        }
-    }
-    Ok(StepDefinition { head: Arc::new(head.ok_or(Corrupt)?), input: Arc::new(input) })
-}
-
-fn numbers(numbers: &[u32]) -> Vec<u8> {
+pub(super) fn numbers(numbers: &[u32]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(numbers.len() * 2);
     numbers.iter().for_each(|&number| put_varint(&mut bytes, u64::from(number)));
     bytes
 }
 
-fn read_numbers(mut bytes: &[u8]) -> Result<Vec<u32>, Corrupt> {
+pub(super) fn read_numbers(mut bytes: &[u8]) -> Result<Vec<u32>, Corrupt> {
     let mut numbers = Vec::new();
     while !bytes.is_empty() {
         numbers.push(u32::try_from(take_varint(&mut bytes)?).map_err(|_| Corrupt)?);
@@ -218,6 +229,6 @@ fn read_numbers(mut bytes: &[u8]) -> Result<Vec<u32>, Corrupt> {
     Ok(numbers)
 }
 
-fn pick<T: Copy>(number: u64, all: &[T]) -> Result<T, Corrupt> {
+pub(super) fn pick<T: Copy>(number: u64, all: &[T]) -> Result<T, Corrupt> {
     usize::try_from(number).ok().and_then(|number| all.get(number)).copied().ok_or(Corrupt)
 }

@@ -14,10 +14,17 @@
 //!
 //! The *compensation* of a step, which undoes it, is a step too, behind those of the request. It is
 //! skipped until compensation begins.
+//!
+//! A step may also be a workflow of its own, or a job per element of a list ([`StepWork`]). Then the
+//! job of the step is that of a workflow or of a [`ForEach`]: it is a step and a conductor at once.
+//! A step may be a [`Wait`] instead of work: its job ends by time, or by a [`Signal`].
 
 mod compensation;
+mod for_each;
 mod graph;
 mod layout;
+mod wait;
+mod work;
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -33,7 +40,10 @@ use crate::record::{RecordKey, Stored};
 use crate::retry::RetryPolicy;
 use crate::time::Time;
 
+pub use for_each::{ElementPart, ElementState, ElementTemplate, ForEach};
 pub use graph::StepCounts;
+pub use wait::{Signal, SignalToken, SignalWait, Wait, is_signal_name};
+pub use work::{ArgsPiece, ForEachPlan, NestedWorkflow, StepKind, StepWork};
 
 /// The owner's queue in which a running workflow's own job is counted. No worker can claim it
 /// there.
@@ -49,6 +59,9 @@ pub struct WorkflowHead {
 
 impl WorkflowHead {
     pub const JOB_TYPE: &str = "forgerun.workflow";
+
+    /// Type of the own jobs of workflows that are steps. They are not listed among the workflows.
+    pub const NESTED_JOB_TYPE: &str = "forgerun.workflow.nested";
 
     /// The head of a workflow's own job, with this many steps.
     pub fn own_job(self, client: ClientId, n_steps: usize, created_at: Time) -> Head {
@@ -80,6 +93,8 @@ pub enum WorkflowForm {
     Batch = 2,
     /// Each step names its dependencies.
     Graph = 3,
+    /// Not a workflow: a job per element of a list, see [`ForEach`].
+    ForEach = 4,
 }
 
 /// How a failed step affects steps that do not depend on it.
@@ -152,6 +167,8 @@ pub struct Workflow {
     pub errors: Vec<StepError>,
     /// Set if it ends as cancelled once its compensations are done.
     pub canceling: Option<PendingCancel>,
+    /// Set for a workflow that is a step: which one.
+    pub outer: Option<WorkflowStep>,
 }
 
 /// A cancel that waits for compensations.
@@ -179,6 +196,24 @@ pub struct GraphStep {
     pub nth_success: u32,
     /// Set for a compensation: the step that it undoes, and depends on.
     pub undoes: Option<u32>,
+    /// The signal that it waits for, if it does.
+    pub signal: Option<String>,
+    /// Whether that signal came before its turn, and is kept.
+    pub is_signaled: bool,
+    pub kind: StepKind,
+}
+
+impl GraphStep {
+    fn declared(new: &NewStep) -> GraphStep {
+        GraphStep {
+            id: new.id.clone(),
+            after: new.after.clone(),
+            when: new.when,
+            kind: new.work.kind(),
+            signal: new.head.wait.as_deref().and_then(Wait::signal).map(|signal| signal.name.clone()),
+            ..GraphStep::default()
+        }
+    }
 }
 
 /// Why a step did not succeed.
@@ -202,6 +237,14 @@ pub enum BadWorkflow {
     Cycle(u32),
     /// This step has a unique key. Its job is made later, when no caller can get the refusal.
     UniqueStep(u32),
+    /// Nested deeper than [`limits::WORKFLOW_DEPTH_MAX`].
+    TooDeep,
+    /// All `for_each` in it run more than [`limits::PARALLEL_MAX`] elements at once.
+    TooParallel,
+    /// This step takes its elements from a step that it does not depend on.
+    BadSource(u32),
+    /// This step waits for a signal that an earlier one waits for, too.
+    SameSignal(u32),
 }
 
 impl Workflow {
@@ -212,32 +255,58 @@ impl Workflow {
         policy: FailurePolicy,
         steps: &[NewStep],
     ) -> Result<Workflow, BadWorkflow> {
-        let declared = |new: &NewStep| GraphStep {
-            id: new.id.clone(),
-            after: new.after.clone(),
-            when: new.when,
-            ..GraphStep::default()
-        };
-        let is_unique = |new: &NewStep| {
-            let undo = new.compensation.as_ref().map(|compensation| &compensation.head);
-            undo.into_iter().chain([&new.head]).any(|head| head.unique.is_some())
-        };
-        if let Some(unique) = steps.iter().position(is_unique) {
-            return Err(BadWorkflow::UniqueStep(unique as u32));
-        }
-        let mut graph: Vec<GraphStep> = steps.iter().map(declared).collect();
-        graph::check(&graph)?;
-        let with_compensation = (0..).zip(steps).filter(|(_, new)| new.compensation.is_some());
-        graph.extend(with_compensation.map(|(index, _)| GraphStep::compensation(index)));
-        Ok(Workflow {
+        let mut workflow = Workflow { policy, ..Workflow::without_steps(id, client) };
+        workflow.add(steps)?;
+        Ok(workflow)
+    }
+
+    pub fn without_steps(id: JobId, client: ClientId) -> Workflow {
+        Workflow {
             id,
             client,
-            policy,
-            steps: graph,
+            policy: FailurePolicy::Continue,
+            steps: Vec::new(),
             parts: Vec::new(),
             errors: Vec::new(),
             canceling: None,
-        })
+            outer: None,
+        }
+    }
+
+    /// Adds steps and their compensations behind the others. On an error the workflow is unusable.
+    pub(crate) fn add(&mut self, steps: &[NewStep]) -> Result<(), BadWorkflow> {
+        let first = self.steps.len() as u32;
+        self.steps.extend(steps.iter().map(GraphStep::declared));
+        graph::check(&self.steps)?;
+        work::check(steps, self.steps.len() as u32, 0)?;
+        let undone =
+            (first..).zip(steps).filter_map(|(index, new)| Some((index, new.compensation.as_ref()?)));
+        self.steps.extend(undone.map(|(index, undo)| GraphStep::compensation(index, undo.work.kind())));
+        Ok(())
+    }
+
+    /// The step that waits for this signal.
+    pub fn signaled(&self, name: &str) -> Option<u32> {
+        let position = self.steps.iter().position(|step| step.signal.as_deref() == Some(name));
+        position.map(|index| index as u32)
+    }
+
+    /// Notes that the signal of a step came before its turn.
+    pub(crate) fn keep_signal(&mut self, index: u32) {
+        self.steps[index as usize].is_signaled = true;
+    }
+
+    /// Whether the signal of a step was kept; it no longer is.
+    pub(crate) fn take_signal(&mut self, index: u32) -> bool {
+        self.steps.get_mut(index as usize).is_some_and(|step| core::mem::take(&mut step.is_signaled))
+    }
+
+    /// Keys of kept signals, this step's first: a bounded number, to be loaded together.
+    pub(crate) fn kept_signals(&self, first: u32) -> Vec<RecordKey> {
+        let others = self.steps.iter().enumerate().filter(|(index, _)| *index != first as usize);
+        let steps = self.steps.get(first as usize).into_iter().chain(others.map(|(_, step)| step));
+        let kept = steps.filter(|step| step.is_signaled).filter_map(|step| step.signal.as_deref());
+        kept.map(|name| Signal::key_of(self.id, name)).take(limits::SIGNALS_LOADED_MAX).collect()
     }
 
     /// The id of the job of a step: derived from workflow, step and generation. The order of these
@@ -291,21 +360,24 @@ pub struct WorkflowPart {
 /// The job that a step becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepDefinition {
+    /// Of the job itself; for `for_each` that of its elements.
     pub head: Arc<Head>,
     pub input: Arc<Input>,
+    pub work: StepWork,
 }
 
 impl WorkflowPart {
-    /// Divides the steps, so that a ready step loads little besides itself.
-    pub fn divide(workflow: JobId, steps: &[NewStep]) -> Vec<WorkflowPart> {
+    /// Divides the steps, so that a ready step loads little besides itself. `n` is the number of the
+    /// first part, `first` the position of the first step.
+    pub fn divide(workflow: JobId, n: u32, first: u32, steps: &[NewStep]) -> Vec<WorkflowPart> {
         let mut parts: Vec<WorkflowPart> = Vec::new();
         let mut room = 0;
-        for (index, (head, input)) in (0..).zip(definitions(steps)) {
-            let size = input.payload.len() + input.meta.len() + input.extra.len();
+        for (index, (head, input, work)) in (first..).zip(definitions(steps)) {
+            let size = work::input_bytes(input) + work.nested_bytes();
             let is_full =
                 |part: &WorkflowPart| part.definitions.len() >= limits::WORKFLOW_PART_STEPS || size > room;
             if parts.last().is_none_or(is_full) {
-                let n = parts.len() as u32;
+                let n = n + parts.len() as u32;
                 parts.push(WorkflowPart { workflow, n, first: index, definitions: Vec::new() });
                 room = limits::WORKFLOW_PART_BYTES;
             }
@@ -316,6 +388,7 @@ impl WorkflowPart {
                     ..Head::clone(head)
                 }),
                 input: input.clone(),
+                work: work.clone(),
             };
             parts.last_mut().expect("one was pushed").definitions.push(definition);
         }
@@ -330,8 +403,8 @@ impl WorkflowPart {
 }
 
 /// Definitions of steps, followed by those of compensations.
-fn definitions(steps: &[NewStep]) -> impl Iterator<Item = (&Arc<Head>, &Arc<Input>)> {
+fn definitions(steps: &[NewStep]) -> impl Iterator<Item = (&Arc<Head>, &Arc<Input>, &StepWork)> {
     let compensations = steps.iter().filter_map(|step| step.compensation.as_ref());
-    let declared = steps.iter().map(|step| (&step.head, &step.input));
-    declared.chain(compensations.map(|compensation| (&compensation.head, &compensation.input)))
+    let declared = steps.iter().map(|step| (&step.head, &step.input, &step.work));
+    declared.chain(compensations.map(|undo| (&undo.head, &undo.input, &undo.work)))
 }

@@ -6,17 +6,18 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::{Idempotency, NewJob, NewStep, NewWorkflow, Submit};
 use forgerun_core::job::{Dialect, Head, IdempotencyKey, Input, Job};
 use forgerun_core::queue::Owner;
-use forgerun_core::workflow::{StepDefinition, WorkflowHead};
+use forgerun_core::workflow::{ForEachPlan, NestedWorkflow, StepDefinition, StepWork, Wait, WorkflowHead};
 use forgerun_core::{Answer, Command};
 use forgerun_engine::Error;
 use forgerun_wire::body::{refused, violation};
 use forgerun_wire::ojs::envelope::JobEnvelope;
-use forgerun_wire::workflow::{StepRequest, WorkflowRequest};
+use forgerun_wire::workflow::{self as wire, ForEachRequest, StepRequest, WorkflowRequest};
 
 use crate::app::App;
 use crate::config::PrivateTargets;
 use crate::dialects::ojs::submission::{TERMS, from_envelope};
 use crate::http::{ApiError, routing::Call};
+use crate::schemas;
 use crate::submission::{self, Key, SubmissionContext, Violations};
 
 /// An accepted or existing workflow.
@@ -63,12 +64,14 @@ pub async fn begin(
     }
     let head = call.head(owner.client, request.correlation_id.as_deref());
     let n_steps = request.steps.len();
-    let mut steps = Vec::with_capacity(n_steps);
-    for step in request.steps {
-        steps.push(new_step(app, owner, step, &head).await?);
-    }
+    let steps = new_steps(app, owner, request.steps, &head).await?;
     let about = WorkflowHead { form: request.form, name: request.name };
-    let own = own_head(app, owner, about, n_steps, head);
+    let deadline = request.deadline.map(|deadline| deadline.moment(head.created_at));
+    if deadline.is_some_and(|deadline| deadline <= head.created_at) {
+        let wrong = violation("deadline", "lies in the past", "future");
+        return Err(BeginError::Refused(refused(Kind::InvalidArgs, vec![wrong], &[]).into()));
+    }
+    let own = own_head(app, owner, about, n_steps, Head { deadline, ..head });
     let submit = submit(app, own, key);
     let has_key = submit.idempotency.is_some();
     let command = NewWorkflow { submit, policy: request.policy, steps };
@@ -117,13 +120,96 @@ fn submit(app: &App, mut own: Head, key: Option<Key<'_>>) -> Submit {
     Submit { jobs: vec![own], idempotency, queue_max: Some(app.config.limits.queue_size), refuse_paused }
 }
 
-async fn new_step(app: &App, owner: &Owner, step: StepRequest, head: &Head) -> Result<NewStep, ApiError> {
-    let StepDefinition { head: of_step, input } = definition(app, owner, step.job, head).await?;
+/// The steps as the core takes them; `head` has what they have in common.
+pub(super) async fn new_steps(
+    app: &App,
+    owner: &Owner,
+    requests: Vec<StepRequest>,
+    head: &Head,
+) -> Result<Vec<NewStep>, ApiError> {
+    let mut steps = Vec::with_capacity(requests.len());
+    for (place, request) in requests.into_iter().enumerate() {
+        steps.push(new_step(app, owner, request, place, head).await?);
+    }
+    Ok(steps)
+}
+
+async fn new_step(
+    app: &App,
+    owner: &Owner,
+    step: StepRequest,
+    place: usize,
+    head: &Head,
+) -> Result<NewStep, ApiError> {
+    let StepDefinition { head: of_step, input, work } = match step.work {
+        wire::StepWork::Job(job) => definition(app, owner, *job, head).await?,
+        wire::StepWork::ForEach(for_each) => {
+            let ForEachRequest { source, pointer, parallel, args, job } = *for_each;
+            let plan = ForEachPlan { source, pointer, parallel, args };
+            let elements = definition(app, owner, job, head).await?;
+            StepDefinition { work: StepWork::ForEach(Arc::new(plan)), ..elements }
+        }
+        wire::StepWork::Wait(request) => {
+            waiting(app, owner, request.into_wait(app.clock.random()), place, head).await?
+        }
+        wire::StepWork::Workflow(request) => nested(app, owner, *request, head).await?,
+    };
     let compensation = match step.compensate {
         Some(job) => Some(definition(app, owner, job, head).await?),
+        // What is to be undone within a workflow is undone with it.
+        None if can_be_undone(&work) => {
+            Some(StepDefinition { head: of_step.clone(), input: Arc::default(), work: StepWork::Undo(None) })
+        }
         None => None,
     };
-    Ok(NewStep { id: step.id, after: step.after, when: step.when, head: of_step, input, compensation })
+    Ok(NewStep { id: step.id, after: step.after, when: step.when, head: of_step, input, compensation, work })
+}
+
+fn can_be_undone(work: &StepWork) -> bool {
+    match work {
+        StepWork::Workflow(nested) => nested.steps.iter().any(|step| step.compensation.is_some()),
+        StepWork::Job | StepWork::ForEach(_) | StepWork::Undo(_) => false,
+    }
+}
+
+/// A workflow that is a step.
+async fn nested(
+    app: &App,
+    owner: &Owner,
+    request: WorkflowRequest,
+    head: &Head,
+) -> Result<StepDefinition, ApiError> {
+    let steps = Box::pin(new_steps(app, owner, request.steps, head)).await?;
+    let about = WorkflowHead { form: request.form, name: request.name };
+    let deadline = request.deadline.map(|deadline| deadline.moment(head.created_at));
+    let own = own_head(app, owner, about, steps.len(), Head { deadline, ..head.clone() });
+    let own = Head { job_type: WorkflowHead::NESTED_JOB_TYPE.into(), ..own };
+    let work = StepWork::Workflow(Arc::new(NestedWorkflow { policy: request.policy, steps }));
+    Ok(StepDefinition { head: Arc::new(own), input: Arc::default(), work })
+}
+
+/// The job of a waiting step.
+async fn waiting(
+    app: &App,
+    owner: &Owner,
+    wait: Wait,
+    place: usize,
+    head: &Head,
+) -> Result<StepDefinition, ApiError> {
+    if let Some(schema) = wait.signal().map(|signal| &signal.schema).filter(|schema| !schema.is_empty()) {
+        schemas::check(app, owner.client, schema, &format!("steps/{place}/wait/schema")).await?;
+    }
+    let own = wait.job(owner.client, head.created_at);
+    let mut head = Head {
+        job_type: own.job_type,
+        queue: own.queue,
+        wait: own.wait,
+        retry: own.retry,
+        tenant: owner.tenant.clone(),
+        ..head.clone()
+    };
+    submission::complete(app, &mut head);
+    Ok(StepDefinition { head: Arc::new(head), input: Arc::default(), work: StepWork::Job })
 }
 
 async fn definition(
@@ -136,5 +222,5 @@ async fn definition(
     let context = SubmissionContext { key: None, bytes: 0, private: PrivateTargets::Deny };
     let checked = submission.check(app, &TERMS, context, Violations::default()).await?;
     let NewJob { head, input, .. } = checked.into_job(app, None);
-    Ok(StepDefinition { head, input })
+    Ok(StepDefinition { head, input, work: StepWork::Job })
 }

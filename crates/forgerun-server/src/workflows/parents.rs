@@ -3,62 +3,129 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use forgerun_core::command::Content;
 use forgerun_core::id::JobId;
-use forgerun_core::job::{Job, is_json};
-use forgerun_core::workflow::Workflow;
+use forgerun_core::job::{Job, WorkflowStep};
+use forgerun_core::limits::WORKFLOW_DEPTH_MAX;
+use forgerun_core::workflow::{ForEach, Workflow};
+use forgerun_engine::{StepResult, StepResults};
 use forgerun_wire::ojs::job::ParentResults;
 use serde_json::value::RawValue;
 
+use super::results::{raw, reference};
 use crate::app::App;
 use crate::http::ApiError;
 use crate::limits::PARENT_RESULTS_BYTES_MAX;
 
 /// For each job the results of the steps it depends on; `None` for a job that is not a step.
 pub async fn parents_of(app: &App, jobs: &[&Job]) -> Result<Vec<Option<ParentResults>>, ApiError> {
-    let mut workflows: BTreeMap<JobId, Option<Workflow>> = BTreeMap::new();
+    let mut known = Known { app, records: BTreeMap::new(), results: BTreeMap::new() };
     let mut found = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let Some(step) = job.head.workflow else {
-            found.push(None);
-            continue;
-        };
-        let workflow = match workflows.entry(step.workflow) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(unknown) => {
-                unknown.insert(app.engine.store().record(step.workflow.to_string()).await?)
-            }
-        };
-        found.push(match workflow {
-            Some(workflow) => Some(of_step(app, workflow, step.index).await?),
-            None => Some(ParentResults::default()),
+        found.push(match job.head.workflow {
+            Some(step) => Some(known.of(step).await?),
+            None => None,
         });
     }
     Ok(found)
 }
 
-async fn of_step(app: &App, workflow: &Workflow, index: u32) -> Result<ParentResults, ApiError> {
+/// What was read for the jobs before: those of one fetch often belong to one workflow.
+struct Known<'a> {
+    app: &'a App,
+    records: BTreeMap<JobId, Conductor>,
+    /// By the jobs that the results are of.
+    results: BTreeMap<Vec<JobId>, ParentResults>,
+}
+
+/// What a step belongs to.
+enum Conductor {
+    Workflow(Box<Workflow>),
+    ForEach(Box<ForEach>),
+    Gone,
+}
+
+impl Known<'_> {
+    async fn of(&mut self, step: WorkflowStep) -> Result<ParentResults, ApiError> {
+        let parents = self.parents(step).await?;
+        let jobs: Vec<JobId> = parents.iter().map(|(_, job)| *job).collect();
+        if let Some(results) = self.results.get(&jobs) {
+            return Ok(results.clone());
+        }
+        let results = results(self.app, parents).await?;
+        self.results.insert(jobs, results.clone());
+        Ok(results)
+    }
+
+    /// Names and jobs of the steps that a step depends on. The first steps of a nested workflow
+    /// depend on what the workflow depends on, and so do the elements of a list, which have their
+    /// element instead of the list.
+    async fn parents(&mut self, mut step: WorkflowStep) -> Result<Vec<(String, JobId)>, ApiError> {
+        let mut without: Option<JobId> = None;
+        // A damaged row must not keep this going for ever.
+        for _ in 0..=2 * WORKFLOW_DEPTH_MAX {
+            match self.conductor(step.workflow).await? {
+                Conductor::Gone => break,
+                Conductor::ForEach(for_each) => {
+                    without = Some(for_each.source);
+                    step = for_each.outer;
+                }
+                Conductor::Workflow(workflow) => {
+                    let after = workflow.steps.get(step.index as usize).map_or(&[][..], |step| &step.after);
+                    if let (true, Some(outer)) = (after.is_empty(), workflow.outer) {
+                        step = outer;
+                        continue;
+                    }
+                    let parents = after.iter().filter_map(|&before| {
+                        let name = workflow.steps.get(before as usize)?.id.clone();
+                        Some((name, workflow.job_of(before)))
+                    });
+                    return Ok(parents.filter(|(_, job)| Some(*job) != without).collect());
+                }
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    async fn conductor(&mut self, id: JobId) -> Result<&Conductor, ApiError> {
+        let store = self.app.engine.store();
+        match self.records.entry(id) {
+            Entry::Occupied(known) => Ok(known.into_mut()),
+            Entry::Vacant(unknown) => {
+                let found = match store.record::<Workflow>(id.to_string()).await? {
+                    Some(workflow) => Conductor::Workflow(Box::new(workflow)),
+                    None => match store.record::<ForEach>(id.to_string()).await? {
+                        Some(for_each) => Conductor::ForEach(Box::new(for_each)),
+                        None => Conductor::Gone,
+                    },
+                };
+                Ok(unknown.insert(found))
+            }
+        }
+    }
+}
+
+/// The results of jobs. One that is too large is named by its address.
+async fn results(app: &App, parents: Vec<(String, JobId)>) -> Result<ParentResults, ApiError> {
     let store = app.engine.store();
-    let after = workflow.steps.get(index as usize).map_or(&[][..], |step| &step.after);
-    let ids: Vec<JobId> = after.iter().map(|&before| workflow.job_of(before)).collect();
-    let jobs = store.jobs_by_id(ids.clone()).await?;
-    let jobs: BTreeMap<JobId, Job> = jobs.into_iter().map(|job| (job.id, job)).collect();
+    let (steps, jobs): (Vec<String>, Vec<JobId>) = parents.into_iter().unzip();
+    let found = if jobs.is_empty() { Vec::new() } else { store.jobs_by_id(jobs.clone()).await? };
+    let found: BTreeMap<JobId, Job> = found.into_iter().map(|job| (job.id, job)).collect();
+    let reader = StepResults::small(&**store);
     let mut room = PARENT_RESULTS_BYTES_MAX;
-    let mut results = Vec::with_capacity(ids.len());
-    for id in &ids {
-        let left = jobs.get(id).filter(|job| job.result.is_some());
-        let result = match left {
-            Some(job) => store.result(job.execution).await?,
+    let mut results: Vec<Option<Box<RawValue>>> = Vec::with_capacity(jobs.len());
+    for id in &jobs {
+        let result = match found.get(id) {
+            Some(job) => match reader.of(job, room).await? {
+                StepResult::Json(bytes) => {
+                    room -= bytes.len().min(room);
+                    raw(bytes)
+                }
+                StepResult::TooLarge => reference(app, job),
+                StepResult::Nothing | StepResult::Other(_) => None,
+            },
             None => None,
         };
-        let bytes = result.and_then(|kept| match kept.content {
-            Some(Content::Inline(bytes)) if is_json(&kept.media_type) && bytes.len() <= room => Some(bytes),
-            Some(_) | None => None,
-        });
-        room -= bytes.as_ref().map_or(0, Vec::len);
-        let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
-        results.push(text.and_then(|text| RawValue::from_string(text).ok()));
+        results.push(result);
     }
-    let steps = after.iter().filter_map(|&before| workflow.steps.get(before as usize));
-    Ok(ParentResults { steps: steps.map(|step| step.id.clone()).collect(), jobs: ids, results })
+    Ok(ParentResults { steps, jobs, results })
 }

@@ -8,7 +8,7 @@ use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
 use forgerun_core::limits::WORKFLOW_STEPS_MAX;
 use forgerun_core::state::State;
-use forgerun_core::workflow::{Workflow, WorkflowHead, WorkflowPart};
+use forgerun_core::workflow::{ForEach, StepKind, Workflow, WorkflowHead, WorkflowPart};
 use forgerun_wire::body::{refused, violation};
 use forgerun_wire::workflow::WorkflowRows;
 use serde_json::Value;
@@ -25,13 +25,25 @@ pub fn is_workflow(job: &Job) -> bool {
 /// The workflow with this own job; `None` if its record is deleted or unreadable.
 pub async fn read(app: &App, job: Arc<Job>) -> Result<Option<WorkflowRows>, ApiError> {
     let store = app.engine.store();
-    let Some(workflow) = store.record::<Workflow>(job.id.to_string()).await? else { return Ok(None) };
+    let mut for_each: BTreeMap<JobId, ForEach> = BTreeMap::new();
+    let workflow = match store.record::<Workflow>(job.id.to_string()).await? {
+        Some(workflow) => workflow,
+        None => {
+            let Some(found) = store.record::<ForEach>(job.id.to_string()).await? else { return Ok(None) };
+            for_each.insert(job.id, found);
+            Workflow::without_steps(job.id, job.head.client)
+        }
+    };
+    let lists = workflow.declared().filter(|(_, step)| step.kind == StepKind::ForEach);
+    for id in lists.filter_map(|(index, _)| workflow.made_job(index)) {
+        for_each.extend(store.record::<ForEach>(id.to_string()).await?.map(|found| (id, found)));
+    }
     // Every step may have a compensation, and every definition a part of its own.
     let n_parts = 2 * WORKFLOW_STEPS_MAX;
     let parts = store.records::<WorkflowPart>(Some(job.id.to_string()), String::new(), n_parts).await?;
     let jobs = store.jobs_by_id(WorkflowRows::job_ids(&workflow)).await?;
     let jobs: BTreeMap<JobId, Job> = jobs.into_iter().map(|job| (job.id, job)).collect();
-    Ok(Some(WorkflowRows { job: Arc::unwrap_or_clone(job), workflow, parts, jobs }))
+    Ok(Some(WorkflowRows { job: Arc::unwrap_or_clone(job), workflow, parts, jobs, for_each }))
 }
 
 /// Position of the step that a retry continues from.

@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use forgerun_core::Batch;
 use forgerun_core::client::Client;
-use forgerun_core::command::{Command, NewJob, NewStep, NewWorkflow, Submit};
+use forgerun_core::command::{
+    Command, ListElements, ListRead, NewJob, NewStep, NewWorkflow, Owned, SendSignal, SignalTarget, Submit,
+};
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Input, Job};
 use forgerun_core::limits;
 use forgerun_core::state::State;
 use forgerun_core::workflow::{
-    FailurePolicy, StepCondition, StepState, Workflow, WorkflowForm, WorkflowHead, WorkflowPart,
+    ArgsPiece, ElementPart, FailurePolicy, ForEach, ForEachPlan, Signal, SignalWait, StepCondition,
+    StepState, StepWork, Wait, Workflow, WorkflowForm, WorkflowHead, WorkflowPart,
 };
 
 use super::Fixture;
@@ -22,7 +26,15 @@ use crate::{Filter, Store};
 
 pub(super) fn step(n: u64, after: &[u32], when: StepCondition) -> NewStep {
     let NewJob { head, input, .. } = job(n, "steps");
-    NewStep { id: format!("step-{n}"), after: after.to_vec(), when, head, input, compensation: None }
+    NewStep {
+        id: format!("step-{n}"),
+        after: after.to_vec(),
+        when,
+        head,
+        input,
+        compensation: None,
+        work: StepWork::Job,
+    }
 }
 
 /// So many steps at once, and two that follow: one however they end, one if a step failed.
@@ -141,6 +153,138 @@ pub async fn a_workflow_that_is_cancelled_while_its_steps_end_leaves_nothing(fix
     }
 }
 
+/// Two nodes end elements of one list at once: each end is noted, each element begins once, and the step behind gets its turn.
+pub async fn elements_that_two_nodes_end_at_once_begin_the_next_ones(fixture: &dyn Fixture) {
+    const N: u32 = 150;
+    const PARALLEL: u32 = 6;
+    let nodes = [fixture.store(), fixture.second()];
+    let args = vec![ArgsPiece::Item];
+    let plan = ForEachPlan { source: 0, pointer: "/l".into(), parallel: PARALLEL, args };
+    let each =
+        NewStep { work: StepWork::ForEach(Arc::new(plan)), ..step(1, &[0], StepCondition::AllSucceeded) };
+    let steps = vec![step(0, &[], StepCondition::AllSucceeded), each, step(2, &[1], StepCondition::AllEnded)];
+    accepted(ask(&nodes[0], START, workflow(900, steps)).await);
+    let list = take_all(&nodes[0], 1).await;
+    done(ask(&nodes[1], at(1), succeed(&list[0])).await);
+    let own = stored(&nodes[0], 900).await.job_of(1);
+    for (first, end) in [(0, 100), (100, N)] {
+        let elements = (first..end).map(|n| n.to_string().into_bytes()).collect();
+        let read = ListRead::Elements { elements, is_last: end == N };
+        // Both nodes have read the list.
+        for (node, seed) in nodes.iter().zip([1, 2]) {
+            let list = ListElements { id: own, first, read: read.clone() };
+            let commands = vec![Command::ListElements(Box::new(list))];
+            commit_until_done(node, Batch { now: at(2), seed, commands }).await;
+        }
+    }
+    let mut seen: BTreeMap<JobId, u32> = BTreeMap::new();
+    for round in 0.. {
+        let jobs = take_all(&nodes[round % 2], 3).await;
+        let Some(first) = jobs.first() else { break };
+        if first.head.workflow.is_some_and(|step| step.workflow == id(900)) {
+            break;
+        }
+        assert!(jobs.len() <= PARALLEL as usize);
+        jobs.iter().for_each(|job| *seen.entry(job.id).or_default() += 1);
+        at_once(jobs.len() as u64, |n| {
+            let (store, job) = (nodes[(n % 2) as usize].clone(), jobs[n as usize].clone());
+            let seed = round as u64 * 100 + n + 1;
+            async move {
+                let commands = vec![if job.head.workflow.is_some_and(|step| step.index == 7) {
+                    fail(&job)
+                } else {
+                    succeed(&job)
+                }];
+                commit_until_done(&store, Batch { now: at(4), seed, commands }).await
+            }
+        })
+        .await;
+    }
+    assert_eq!((seen.len() as u32, seen.values().max()), (N, Some(&1)), "each element is a job once");
+    let for_each: ForEach = nodes[1].record(own.to_string()).await.unwrap().expect("it is there");
+    assert_eq!((for_each.tally().completed, for_each.tally().failed), (N - 1, 1));
+    assert_eq!(state(&nodes[0], own).await, Some(State::Failed));
+    let inputs = nodes[0].inputs(vec![for_each.job_of(101)]).await.unwrap();
+    assert_eq!(inputs[0].1.payload, b"101");
+    snapshot(&nodes[0]).await;
+    ask(&nodes[0], at(5), cancel(900)).await;
+    for _ in 0..4 {
+        let later = at(6) + limits::RETENTION * 2;
+        while n_due(ask(&nodes[0], later, Command::Due(100)).await) > 0 {}
+    }
+    let parts = nodes[0].records::<ElementPart>(None, String::new(), 10).await.unwrap();
+    assert_eq!(parts.len(), 0, "everything goes with the workflow");
+}
+
+/// A step that waits for a signal for a minute, and one behind it.
+fn asking(own: u64) -> Command {
+    let timeout = Duration::from_secs(60);
+    let wait = Wait::Signal(SignalWait { name: "ok".into(), timeout, schema: Vec::new(), secret: 7 });
+    let ask =
+        NewStep { head: Arc::new(wait.job(client(1), START)), ..step(0, &[], StepCondition::AllSucceeded) };
+    workflow(own, vec![ask, step(1, &[0], StepCondition::AllSucceeded)])
+}
+
+fn signal(own: u64, body: u8) -> Command {
+    let workflow = Owned { job: id(own), client: Some(client(1)) };
+    let to = SignalTarget::Named { workflow, name: "ok".into() };
+    Command::Signal(Box::new(SendSignal { to, body: vec![body], digest: [body; 32] }))
+}
+
+/// Of signals and a timeout that meet on two nodes one ends the wait, and the step behind it is made once.
+pub async fn a_wait_ends_once_whichever_node_ends_it(fixture: &dyn Fixture) {
+    let nodes = [fixture.store(), fixture.second()];
+    for round in 0..4 {
+        let own = 900 + round;
+        accepted(ask(&nodes[0], START, asking(own)).await);
+        assert_eq!(take_all(&nodes[0], 1).await, [], "no worker gets a wait");
+        at_once(6, |n| {
+            let store = nodes[(n % 2) as usize].clone();
+            let command = if n == 5 { Command::Due(10) } else { signal(own, n as u8 % 2) };
+            async move {
+                let batch = Batch { now: at(61), seed: round * 100 + n + 1, commands: vec![command] };
+                commit_until_done(&store, batch).await
+            }
+        })
+        .await;
+        let workflow = stored(&nodes[1], own).await;
+        let jobs = take_all(&nodes[1], 62).await;
+        let expected = match workflow.steps[0].state {
+            StepState::Succeeded => 1,
+            StepState::Failed => 0,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(jobs.len(), expected, "what follows is there once");
+        let wait = nodes[0].job(workflow.job_of(0)).await.unwrap().unwrap();
+        let result = nodes[0].result(wait.execution).await.unwrap();
+        assert_eq!(result.is_some(), expected == 1, "the body of the signal");
+        for job in &jobs {
+            done(ask(&nodes[0], at(63), succeed(job)).await);
+        }
+        assert!(state(&nodes[1], id(own)).await.unwrap().is_final());
+    }
+    snapshot(&nodes[0]).await;
+}
+
+/// An early signal is kept over the step before its wait, and goes with the workflow.
+pub async fn an_early_signal_is_kept_and_forgotten_with_its_workflow(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let Command::Workflow(mut new) = asking(900) else { unreachable!("the command that begins one") };
+    new.steps.insert(0, step(2, &[], StepCondition::AllSucceeded));
+    (new.steps[1].after, new.steps[2].after) = (vec![0], vec![1]);
+    accepted(ask(&store, START, Command::Workflow(new)).await);
+    done(ask(&store, at(1), signal(900, 3)).await);
+    let signals = || store.records::<Signal>(None, String::new(), 10);
+    assert_eq!(signals().await.unwrap()[0].body, [3]);
+    done(ask(&store, at(2), succeed(&take_all(&store, 2).await[0])).await);
+    assert_eq!(stored(&store, 900).await.steps[1].state, StepState::Succeeded);
+    done(ask(&store, at(3), succeed(&take_all(&store, 3).await[0])).await);
+    snapshot(&store).await;
+    let later = at(4) + limits::RETENTION * 2;
+    while n_due(ask(&store, later, Command::Due(100)).await) > 0 {}
+    assert_eq!(signals().await.unwrap(), []);
+}
+
 /// A workflow goes with its own job, and leaves no record.
 pub async fn a_forgotten_workflow_leaves_no_record(fixture: &dyn Fixture) {
     let store = fixture.store();
@@ -182,6 +326,8 @@ pub async fn workflows_are_listed_whatever_else_there_is(fixture: &dyn Fixture) 
         (Filter { states: vec![State::Canceled], ..all.clone() }, vec![21]),
         (Filter { client: Some(client(1)), states: vec![State::Canceled], ..all.clone() }, vec![21]),
         (Filter { client: Some(client(1)), states: vec![State::Running], ..all.clone() }, vec![1]),
+        (Filter { workflow_name: Some("fan in".into()), ..all.clone() }, vec![21, 11, 1]),
+        (Filter { workflow_name: Some("fan".into()), ..all.clone() }, vec![]),
     ] {
         let page = fixture.second().list_jobs(filter.clone()).await.unwrap();
         let found: Vec<JobId> = page.rows.iter().map(|job| job.id).collect();

@@ -7,75 +7,30 @@
 //!
 //! Every step may have `compensate`: the envelope of the job that undoes it.
 
+mod children;
+mod request;
+
 use std::collections::BTreeMap;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::limits::{ITEM_ID_BYTES_MAX, NAME_BYTES_MAX, WORKFLOW_EDGES_MAX, WORKFLOW_STEPS_MAX};
 use forgerun_core::workflow::{FailurePolicy, StepCondition, WorkflowForm};
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
+use super::wait::{self, WaitRequest};
+use crate::body::{self, Deadline};
+use crate::ojs::duration;
 use crate::ojs::envelope::{JobEnvelope, Rules, read_members};
 use crate::ojs::members::{Members, ViolationList};
 use crate::problem::RefusedRequest;
-use crate::request_body;
 
-request_body! {
-    /// A workflow: a chain, a group, a batch, or steps that name those they wait for.
-    pub WORKFLOW = "WorkflowRequest" {
-        /// Left out for steps with `depends_on`.
-        "type": words(&["chain", "group", "batch"]),
-        /// The client's own name of it.
-        "name": maybe(short(NAME_BYTES_MAX)),
-        /// Of a chain or a graph: job envelopes as of `/ojs/v1/jobs`, or nested workflows; in a graph with `id`, `depends_on` and
-        /// `when`. `compensate` is the envelope of the job that undoes a step. With `work_kind` a step is simulated.
-        "steps": steps(),
-        /// Of a group or a batch: the same.
-        "jobs": steps(),
-        /// Of a batch: what follows its end.
-        "callbacks": maybe(json!({"type": "object", "properties": {
-            "on_complete": object(), "on_success": object(), "on_failure": object(),
-        }})),
-        /// What the failure of a step means for those that do not wait for it; `continue` by default.
-        "failure_policy": maybe(words(&["continue", "stop", "compensate"])),
-        /// `failure_policy` may stand here, too.
-        "options": maybe(object()),
-        /// Makes a repetition harmless.
-        "idempotency_key": maybe(short(NAME_BYTES_MAX)),
-        /// The client's own id of the request.
-        "correlation_id": maybe(text()),
-    }
-    ; examples {
-        "chain": {"value": {"type": "chain", "name": "order-4711", "steps": [
-            {"type": "order.reserve", "args": [4711], "options": {"queue": "orders"}},
-            {"type": "order.charge", "args": [4711], "options": {"queue": "orders"}},
-        ]}},
-        "batch": {"value": {
-            "type": "batch", "jobs": [{"type": "mail.send"}, {"type": "mail.send"}],
-            "callbacks": {"on_complete": {"type": "mail.report"}},
-        }},
-        "graph": {"value": {"failure_policy": "stop", "steps": [
-            {"id": "reserve", "type": "order.reserve", "args": [4711]},
-            {"id": "charge", "type": "order.charge", "args": [4711], "depends_on": ["reserve"]},
-            {"id": "undo", "type": "order.undo", "depends_on": ["reserve", "charge"], "when": "any_failed"},
-        ]}},
-        "compensation": {"value": {"failure_policy": "compensate", "steps": [
-            {"id": "reserve", "type": "order.reserve", "compensate": {"type": "order.release"}},
-            {"id": "charge", "type": "order.charge", "depends_on": ["reserve"]},
-        ]}},
-        "simulated": {"value": {
-            "type": "group", "jobs": [{"work_kind": "SUCCESS_FAST"}, {"work_kind": "SUCCESS_FAST"}],
-        }},
-    }
-}
-
-/// The schema of a list of steps.
-fn steps() -> Value {
-    json!({"type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": WORKFLOW_STEPS_MAX})
-}
+use children::Unresolved;
+pub use children::{ADDED_STEPS, AddedSteps, ForEachRequest, StepWork, read_added};
+pub use request::WORKFLOW;
+use request::steps;
 
 /// Members of a step that say nothing of its job.
-const OF_STEP: [&str; 4] = ["id", "depends_on", "when", "compensate"];
+const OF_STEP: [&str; 5] = ["id", "depends_on", "when", "compensate", "wait"];
 
 /// How deep workflows may be nested in each other.
 const NESTED_MAX: usize = 8;
@@ -93,6 +48,8 @@ pub struct WorkflowRequest {
     pub idempotency_key: Option<String>,
     /// What the client calls the request.
     pub correlation_id: Option<String>,
+    /// By when all steps must have ended.
+    pub deadline: Option<Deadline>,
     /// The steps, in the order of the text.
     pub steps: Vec<StepRequest>,
 }
@@ -106,8 +63,8 @@ pub struct StepRequest {
     pub after: Vec<u32>,
     /// When it has its turn.
     pub when: StepCondition,
-    /// The job.
-    pub job: JobEnvelope,
+    /// What it does.
+    pub work: StepWork,
     /// The job that undoes it.
     pub compensate: Option<JobEnvelope>,
 }
@@ -115,42 +72,74 @@ pub struct StepRequest {
 /// Reads the description in a body. `simulated` says whether steps may be simulated work.
 pub fn read(body: &[u8], rules: Rules<'_>, simulated: bool) -> Result<WorkflowRequest, Box<RefusedRequest>> {
     let top = Members::of_body(body)?;
+    let reader = StepReader { simulated, ..StepReader::default_of(rules) };
+    read_level(&top, "", reader)
+}
+
+/// Reads a workflow, or one that is a step of another, whose members are at `at`.
+fn read_level(
+    top: &Members<'_>,
+    at: &str,
+    mut reader: StepReader<'_>,
+) -> Result<WorkflowRequest, Box<RefusedRequest>> {
     let options = top.get("options").and_then(Members::of_value).unwrap_or_default();
     let mut violations = ViolationList::default();
     let kind = Kind::MalformedRequest;
-    let word: Option<String> = violations.typed(kind, "type", top.get("type"), "a string");
-    let name: Option<String> = violations.typed(kind, "name", top.get("name"), "a string");
+    let path = |name: &str| format!("{at}{name}");
+    let word: Option<String> = violations.typed(kind, &path("type"), top.get("type"), "a string");
+    let name: Option<String> = violations.typed(kind, &path("name"), top.get("name"), "a string");
     if name.as_ref().is_some_and(|name| name.len() > NAME_BYTES_MAX) {
-        violations.add(kind, "name", format!("must have at most {NAME_BYTES_MAX} bytes"), "maxLength");
+        let detail = format!("must have at most {NAME_BYTES_MAX} bytes");
+        violations.add(kind, &path("name"), detail, "maxLength");
     }
     let policy = ["failure_policy", "on_failure"].iter().find_map(|name| top.get(name).or(options.get(name)));
-    let policy = read_policy(&mut violations, policy);
-    let idempotency_key = violations.typed(kind, "idempotency_key", top.get("idempotency_key"), "a string");
-    let correlation_id = violations.typed(kind, "correlation_id", top.get("correlation_id"), "a string");
+    let policy = read_policy(&mut violations, &path("failure_policy"), policy, reader.policy);
+    let mut text = |name: &str| violations.typed(kind, &path(name), top.get(name), "a string");
+    let (idempotency_key, correlation_id) = (text("idempotency_key"), text("correlation_id"));
+    let deadline = top.get("deadline").or(options.get("deadline"));
+    let deadline = read_deadline(&mut violations, &path("deadline"), deadline);
     violations.settle(Some(()))?;
-    let mut reader = StepReader { rules, simulated, steps: Vec::new(), n_edges: 0 };
+    reader.policy = policy;
     let form = match word.as_deref() {
-        None => reader.graph(&top)?,
+        None => reader.graph(top, at)?,
         Some(word) => {
-            let form = form_of(word).ok_or_else(|| no_form(word))?;
-            reader.nested(form, &top, "", &[], 0)?;
+            let form = form_of(word).ok_or_else(|| no_form(&path("type"), word))?;
+            reader.nested(form, top, at, &[], 0)?;
             form
         }
     };
     let steps = reader.finish()?;
     let name = name.unwrap_or_default();
-    Ok(WorkflowRequest { form, name, policy, idempotency_key, correlation_id, steps })
+    Ok(WorkflowRequest { form, name, policy, idempotency_key, correlation_id, deadline, steps })
 }
 
-fn read_policy(violations: &mut ViolationList, value: Option<&RawValue>) -> FailurePolicy {
-    let Some(value) = value else { return FailurePolicy::Continue };
+fn read_deadline(violations: &mut ViolationList, path: &str, value: Option<&RawValue>) -> Option<Deadline> {
+    let value = value?;
+    let text: Option<String> = serde_json::from_str(value.get()).ok();
+    let deadline = text.and_then(|text| body::parse_deadline(&text, duration::parse));
+    if deadline.is_none() {
+        let detail =
+            "must be a duration above zero, such as 30s or 1h30m, or a time like 2030-01-31T12:00:00Z";
+        violations.add_value(Kind::MalformedRequest, path, value, detail, "format");
+    }
+    deadline
+}
+
+/// `inherited`: the policy of the workflow around this one.
+fn read_policy(
+    violations: &mut ViolationList,
+    path: &str,
+    value: Option<&RawValue>,
+    inherited: FailurePolicy,
+) -> FailurePolicy {
+    let Some(value) = value else { return inherited };
     match serde_json::from_str::<String>(value.get()).ok().as_deref() {
         Some("continue") => FailurePolicy::Continue,
         Some("stop" | "fail_fast" | "cancel") => FailurePolicy::Stop,
         Some("compensate") => FailurePolicy::Compensate,
         _ => {
             let detail = "must be continue, stop or compensate";
-            violations.add_value(Kind::MalformedRequest, "failure_policy", value, detail, "enum");
+            violations.add_value(Kind::MalformedRequest, path, value, detail, "enum");
             FailurePolicy::Continue
         }
     }
@@ -165,11 +154,11 @@ fn form_of(word: &str) -> Option<WorkflowForm> {
     }
 }
 
-fn no_form(word: &str) -> Box<RefusedRequest> {
+fn no_form(path: &str, word: &str) -> Box<RefusedRequest> {
     let mut violations = ViolationList::default();
     let detail =
         format!("must be chain, group or batch, or left out for steps with depends_on; not `{word:.40}`");
-    violations.add(Kind::MalformedRequest, "type", detail, "enum");
+    violations.add(Kind::MalformedRequest, path, detail, "enum");
     violations.settle::<()>(None).expect_err("something is wrong")
 }
 
@@ -192,8 +181,33 @@ fn callback(name: &str) -> Option<StepCondition> {
 struct StepReader<'r> {
     rules: Rules<'r>,
     simulated: bool,
+    /// Of the workflow, or inherited from the one around it.
+    policy: FailurePolicy,
+    /// How many workflows are around this one.
+    depth: usize,
     steps: Vec<StepRequest>,
+    /// Steps that exist already, by their ids.
+    known: BTreeMap<String, u32>,
+    /// Position of the first step that is read.
+    first: u32,
     n_edges: usize,
+    unresolved: Vec<Unresolved>,
+}
+
+impl<'r> StepReader<'r> {
+    fn default_of(rules: Rules<'r>) -> StepReader<'r> {
+        StepReader {
+            rules,
+            simulated: false,
+            policy: FailurePolicy::Continue,
+            depth: 0,
+            steps: Vec::new(),
+            known: BTreeMap::new(),
+            first: 0,
+            n_edges: 0,
+            unresolved: Vec::new(),
+        }
+    }
 }
 
 impl StepReader<'_> {
@@ -217,13 +231,15 @@ impl StepReader<'_> {
             let found = self.entry(entry, &path, &last, depth)?;
             match form {
                 WorkflowForm::Chain => last = found,
-                WorkflowForm::Group | WorkflowForm::Batch | WorkflowForm::Graph => ends.extend(found),
+                WorkflowForm::Group | WorkflowForm::Batch | WorkflowForm::Graph | WorkflowForm::ForEach => {
+                    ends.extend(found);
+                }
             }
         }
         match form {
             WorkflowForm::Chain => Ok(last),
             WorkflowForm::Batch => self.callbacks(members, at, ends),
-            WorkflowForm::Group | WorkflowForm::Graph => Ok(ends),
+            WorkflowForm::Group | WorkflowForm::Graph | WorkflowForm::ForEach => Ok(ends),
         }
     }
 
@@ -273,8 +289,9 @@ impl StepReader<'_> {
     }
 
     /// Steps that name those they wait for.
-    fn graph(&mut self, top: &Members<'_>) -> Result<WorkflowForm, Box<RefusedRequest>> {
-        let (name, entries) = entries(top, WorkflowForm::Graph, "")?;
+    fn graph(&mut self, top: &Members<'_>, at: &str) -> Result<WorkflowForm, Box<RefusedRequest>> {
+        let (name, entries) = entries(top, WorkflowForm::Graph, at)?;
+        let name = &format!("{at}{name}");
         let mut named: Vec<Option<Vec<String>>> = Vec::new();
         let mut callbacks: Vec<bool> = Vec::new();
         for (place, entry) in entries.into_iter().enumerate() {
@@ -315,10 +332,9 @@ impl StepReader<'_> {
         named: &[Option<Vec<String>>],
         callbacks: &[bool],
     ) -> Result<(), Box<RefusedRequest>> {
-        let places: BTreeMap<String, u32> =
-            (0..).zip(&self.steps).map(|(n, step)| (step.id.clone(), n)).collect();
+        let places = self.places();
         let jobs: Vec<u32> =
-            (0..).zip(callbacks).filter(|(_, callback)| !**callback).map(|(n, _)| n).collect();
+            (self.first..).zip(callbacks).filter(|(_, callback)| !**callback).map(|(n, _)| n).collect();
         for (place, named) in named.iter().enumerate() {
             let after = match named {
                 None if callbacks[place] => jobs.clone(),
@@ -341,6 +357,12 @@ impl StepReader<'_> {
             self.steps[place].after = after;
         }
         Ok(())
+    }
+
+    /// The positions of steps, by their ids.
+    fn places(&self) -> BTreeMap<String, u32> {
+        let read = (self.first..).zip(&self.steps).map(|(n, step)| (step.id.clone(), n));
+        read.chain(self.known.clone()).collect()
     }
 
     /// Adds a step. `given` is its id and turn, where they follow from its place.
@@ -368,12 +390,37 @@ impl StepReader<'_> {
             Some(value) => Some(self.compensation(value, &format!("{path}.compensate"), index)?),
             None => None,
         };
+        let wait = members.get("wait");
         members.0.retain(|(name, _)| !OF_STEP.contains(&&**name));
-        let job = self.job(members, path, index)?;
+        let work = match (wait, members.0.first()) {
+            (None, _) => self.work(members, path, index)?,
+            (Some(value), None) => StepWork::Wait(wait::read(value, &format!("{path}.wait"))?),
+            (Some(_), Some((name, _))) => {
+                let detail = "is not for a step that waits: no worker runs it";
+                return Err(refused(&format!("{path}.{name:.60}"), detail, "unsupported"));
+            }
+        };
+        self.check_signal(&work, path)?;
         self.n_edges += after.len();
         let when = given.map_or(StepCondition::AllSucceeded, |(_, when)| when);
-        self.steps.push(StepRequest { id, after, when, job, compensate });
+        self.steps.push(StepRequest { id, after, when, work, compensate });
         Ok(index as u32)
+    }
+
+    /// One wait per signal: a signal must not end two.
+    fn check_signal(&self, work: &StepWork, path: &str) -> Result<(), Box<RefusedRequest>> {
+        let signal = |work: &StepWork| match work {
+            StepWork::Wait(WaitRequest::Signal { name, .. }) => Some(name.clone()),
+            StepWork::Wait(_) | StepWork::Job(_) | StepWork::Workflow(_) | StepWork::ForEach(_) => None,
+        };
+        let Some(name) = signal(work) else { return Ok(()) };
+        match self.steps.iter().find(|step| signal(&step.work).as_ref() == Some(&name)) {
+            None => Ok(()),
+            Some(step) => {
+                let detail = format!("is the signal of another step: `{:.60}` waits for `{name}`", step.id);
+                Err(refused(&format!("{path}.wait.signal"), detail, "uniqueItems"))
+            }
+        }
     }
 
     /// What undoes the step at this place.
@@ -384,7 +431,8 @@ impl StepReader<'_> {
         index: usize,
     ) -> Result<JobEnvelope, Box<RefusedRequest>> {
         let members = Members::of_value(value).ok_or_else(|| refused(path, "must be an object", "type"))?;
-        if let Some(name) = OF_STEP.iter().find(|name| members.has(name)) {
+        let of_step = OF_STEP.iter().chain(&children::OF_CHILDREN);
+        if let Some(name) = of_step.into_iter().find(|name| members.has(name)) {
             let detail = "is not for a compensation: it runs when its step is to be undone";
             return Err(refused(&format!("{path}.{name}"), detail, "unsupported"));
         }
@@ -414,7 +462,8 @@ impl StepReader<'_> {
         Ok(job)
     }
 
-    fn finish(self) -> Result<Vec<StepRequest>, Box<RefusedRequest>> {
+    fn finish(mut self) -> Result<Vec<StepRequest>, Box<RefusedRequest>> {
+        self.resolve_sources()?;
         let mut ids = std::collections::BTreeSet::new();
         if let Some(twice) = self.steps.iter().find(|step| !ids.insert(&step.id)) {
             return Err(refused(
@@ -427,7 +476,9 @@ impl StepReader<'_> {
             let detail = format!("wait for {} others in all; {WORKFLOW_EDGES_MAX} is the most", self.n_edges);
             return Err(refused("steps", detail, "maxItems"));
         }
-        if let Some(step) = cycle(&self.steps) {
+        // Of added steps the core checks the whole graph.
+        let in_circle = if self.first == 0 { cycle(&self.steps) } else { None };
+        if let Some(step) = in_circle {
             return Err(refused(
                 "steps",
                 format!("wait for each other in a circle, `{step:.60}` among them"),
@@ -446,7 +497,7 @@ fn entries<'a>(
 ) -> Result<(&'static str, Vec<&'a RawValue>), Box<RefusedRequest>> {
     let names = match form {
         WorkflowForm::Chain | WorkflowForm::Graph => ["steps", "jobs"],
-        WorkflowForm::Group | WorkflowForm::Batch => ["jobs", "steps"],
+        WorkflowForm::Group | WorkflowForm::Batch | WorkflowForm::ForEach => ["jobs", "steps"],
     };
     let name = names.into_iter().find(|name| members.get(name).is_some()).unwrap_or(names[0]);
     let path = format!("{at}{name}");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Head, Input, Job};
 use forgerun_core::state::State;
-use forgerun_core::workflow::{GraphStep, StepState, Workflow, WorkflowHead, WorkflowPart};
+use forgerun_core::workflow::{ForEach, GraphStep, StepState, Workflow, WorkflowHead, WorkflowPart};
 
 /// A workflow with its steps and their jobs.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct WorkflowRows {
     pub parts: Vec<WorkflowPart>,
     /// The jobs of steps that were made and are still there.
     pub jobs: BTreeMap<JobId, Job>,
+    /// Where the elements of lists stand, by the jobs of their steps.
+    pub for_each: BTreeMap<JobId, ForEach>,
 }
 
 /// A step with what is known of it.
@@ -35,6 +37,15 @@ pub struct StepRows<'a> {
     pub job: Option<&'a Job>,
     /// Where its compensation stands among all steps, if it declares one.
     pub compensation: Option<u32>,
+    /// Where the elements stand, if it has a job for each.
+    pub for_each: Option<&'a ForEach>,
+}
+
+impl<'a> StepRows<'a> {
+    /// The head of its job, made or not.
+    pub fn head(&self) -> Option<&'a Head> {
+        self.job.map(|job| &*job.head).or(self.definition.map(|(head, _)| head))
+    }
 }
 
 impl WorkflowRows {
@@ -74,6 +85,7 @@ impl WorkflowRows {
             job_id,
             job: job_id.and_then(|id| self.jobs.get(&id)),
             compensation: None,
+            for_each: job_id.and_then(|id| self.for_each.get(&id)),
         }
     }
 
@@ -95,6 +107,7 @@ pub fn step_word(step: &GraphStep, job: Option<&Job>) -> &'static str {
     match step.state {
         StepState::Waiting => "waiting",
         StepState::Released => match job.map(|job| job.state) {
+            Some(State::Running) if job.is_some_and(|job| job.head.wait.is_some()) => "waiting",
             Some(State::Assigned | State::Running) => "active",
             _ => "pending",
         },

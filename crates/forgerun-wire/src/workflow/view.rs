@@ -2,13 +2,17 @@
 
 use std::borrow::Cow;
 
-use forgerun_core::job::{Head, Job};
+use forgerun_core::job::Job;
 use forgerun_core::state::State;
-use forgerun_core::workflow::{FailurePolicy, StepCondition, StepState, WorkflowForm, WorkflowHead};
+use forgerun_core::workflow::{
+    ElementState, FailurePolicy, ForEach, StepCondition, StepKind, StepState, WorkflowForm, WorkflowHead,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::rows::{StepRows, WorkflowRows};
+use super::wait::WaitView;
 use crate::{time, words};
 
 /// A workflow in a list.
@@ -36,12 +40,18 @@ pub struct WorkflowSummary {
     pub steps_failed: u32,
     /// When it was accepted.
     pub created_at: String,
+    /// By when it must have ended, if it has a deadline that counts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub deadline: Option<String>,
     /// When it last changed.
     pub updated_at: String,
     /// When it ended.
     pub finished_at: Option<String>,
     /// The execution under way, or the last.
     pub execution_id: String,
+    /// The workflow that this one is a step of.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub parent_workflow_id: Option<String>,
 }
 
 impl WorkflowSummary {
@@ -59,13 +69,15 @@ impl WorkflowSummary {
             name: head.name.clone(),
             state: words::forge_state(job.state).into(),
             progress,
-            steps_total: job.head.items.map_or(0, |items| items.n),
+            steps_total: job.head.items.map_or(0, |items| items.n) + job.steps_added,
             steps_succeeded: job.tally.completed,
             steps_failed: job.tally.failed,
             created_at: time::millis(job.head.created_at),
+            deadline: job.deadline().map(time::millis),
             updated_at: time::millis(job.updated_at),
             finished_at: job.finished_at.map(time::millis),
             execution_id: job.execution.to_string(),
+            parent_workflow_id: job.head.workflow.map(|step| step.workflow.to_string()),
         }
     }
 }
@@ -112,7 +124,8 @@ pub struct StepView {
     pub job_type: Option<String>,
     /// Where its job waits.
     pub queue: Option<String>,
-    /// WAITING, then a state of its job, or SKIPPED if its turn never comes.
+    /// WAITING for other steps, or for what `wait` names; then a state of its job, or SKIPPED if its
+    /// turn never comes.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StepState"))]
     pub state: Cow<'static, str>,
     /// The steps it waits for.
@@ -130,8 +143,82 @@ pub struct StepView {
     pub finished_at: Option<String>,
     /// Why it did not succeed.
     pub error: Option<String>,
+    /// What it waits for, if it is a wait.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub wait: Option<WaitView>,
     /// What undoes it, if it declares that.
     pub compensation: Option<CompensationView>,
+    /// `job`, `workflow` or `for_each`. The job of the latter two is a workflow, found under its id.
+    #[serde(default)]
+    pub kind: Cow<'static, str>,
+    /// Of a `for_each` that has begun: how many elements stand where.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub elements: Option<ElementCounts>,
+}
+
+/// How many elements of a list stand where.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ElementCounts {
+    /// As many as are known: all, once the list was read.
+    pub total: u32,
+    pub waiting: u32,
+    /// Those that wait for a worker or are held by one.
+    pub active: u32,
+    pub succeeded: u32,
+    /// Those that failed or were cancelled.
+    pub failed: u32,
+}
+
+impl ElementCounts {
+    fn of(for_each: &ForEach) -> ElementCounts {
+        ElementCounts {
+            total: for_each.n(),
+            waiting: for_each.count(ElementState::Waiting),
+            active: for_each.count(ElementState::Released),
+            succeeded: for_each.count(ElementState::Succeeded),
+            failed: for_each.count(ElementState::Failed),
+        }
+    }
+}
+
+/// A page of the results of steps, or of the elements of a list, in order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WorkflowResults"))]
+pub struct StepResultsView {
+    /// chain, group, batch, graph, or `for_each` for the elements of a list.
+    #[serde(rename = "type")]
+    pub form: Cow<'static, str>,
+    pub results: Vec<StepResultView>,
+    /// Where the next page begins; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// The result of a step or an element.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WorkflowResult"))]
+pub struct StepResultView {
+    /// Of a step; of an element its position.
+    pub id: String,
+    pub index: u32,
+    /// WAITING, RUNNING, SUCCEEDED, FAILED, CANCELED or SKIPPED.
+    pub state: Cow<'static, str>,
+    pub job_id: Option<String>,
+    /// What it left; `{"$ref": URL}` where that is large or not JSON.
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
+    pub result: Option<Box<RawValue>>,
+}
+
+/// Where a step or an element stands, without a look at its job.
+pub const fn ended_word(state: StepState) -> &'static str {
+    match state {
+        StepState::Waiting => "WAITING",
+        StepState::Released => words::forge_state(State::Running),
+        StepState::Succeeded => words::forge_state(State::Succeeded),
+        StepState::Failed => words::forge_state(State::Failed),
+        StepState::Canceled => words::forge_state(State::Canceled),
+        StepState::Skipped => "SKIPPED",
+    }
 }
 
 /// What undoes a step.
@@ -154,11 +241,14 @@ impl WorkflowView {
     pub fn new(rows: &WorkflowRows, failure: Option<Value>) -> WorkflowView {
         let counts = rows.workflow.counts();
         WorkflowView {
-            summary: WorkflowSummary {
-                progress: rows.workflow.percent_over(),
-                steps_succeeded: counts.succeeded,
-                steps_failed: counts.failed,
-                ..WorkflowSummary::new(&rows.job)
+            summary: match rows.for_each.get(&rows.job.id) {
+                Some(for_each) => of_elements(&rows.job, for_each),
+                None => WorkflowSummary {
+                    progress: rows.workflow.percent_over(),
+                    steps_succeeded: counts.succeeded,
+                    steps_failed: counts.failed,
+                    ..WorkflowSummary::new(&rows.job)
+                },
             },
             failure_policy: match rows.workflow.policy {
                 FailurePolicy::Continue => "continue",
@@ -173,13 +263,37 @@ impl WorkflowView {
     }
 }
 
+/// The elements of a list count as its steps.
+fn of_elements(job: &Job, for_each: &ForEach) -> WorkflowSummary {
+    let tally = for_each.tally();
+    WorkflowSummary {
+        progress: for_each.percent_over(),
+        steps_total: for_each.n(),
+        steps_succeeded: tally.completed,
+        steps_failed: tally.failed,
+        ..WorkflowSummary::new(job)
+    }
+}
+
+impl WorkflowView {
+    /// The same with the tokens of signals that are waited for, for callers that may send them.
+    /// `signals_at` is the address of `/v1/signals`.
+    #[must_use]
+    pub fn with_tokens(mut self, rows: &WorkflowRows, signals_at: &str) -> WorkflowView {
+        for (view, of) in self.steps.iter_mut().zip(rows.steps()) {
+            view.wait = WaitView::new(&of, Some(signals_at));
+        }
+        self
+    }
+}
+
 impl StepView {
     fn new(rows: &WorkflowRows, of: &StepRows<'_>) -> StepView {
         StepView {
             id: of.step.id.clone(),
             index: of.index,
             job_type: job_type(of),
-            queue: head(of).map(|head| head.queue.as_str().to_owned()),
+            queue: of.head().map(|head| head.queue.as_str().to_owned()),
             state: state_word(of).into(),
             depends_on: rows.depends_on(of.step),
             when: match of.step.when {
@@ -193,7 +307,15 @@ impl StepView {
             started_at: of.job.and_then(|job| job.started_at).map(time::millis),
             finished_at: of.job.and_then(|job| job.finished_at).map(time::millis),
             error: rows.error(of.index).map(str::to_owned),
+            wait: WaitView::new(of, None),
             compensation: rows.compensation(of).map(|of| CompensationView::new(rows, &of)),
+            kind: match of.step.kind {
+                StepKind::Job => "job",
+                StepKind::Workflow => "workflow",
+                StepKind::ForEach => "for_each",
+            }
+            .into(),
+            elements: of.for_each.map(ElementCounts::of),
         }
     }
 }
@@ -209,18 +331,15 @@ impl CompensationView {
     }
 }
 
-fn head<'a>(of: &StepRows<'a>) -> Option<&'a Head> {
-    of.job.map(|job| &*job.head).or(of.definition.map(|(head, _)| head))
-}
-
 fn job_type(of: &StepRows<'_>) -> Option<String> {
-    head(of).map(|head| head.job_type.clone()).filter(|name| !name.is_empty())
+    of.head().map(|head| head.job_type.clone()).filter(|name| !name.is_empty())
 }
 
 /// Where a step stands: a word of its own while it has no job, and the state of its job then.
 fn state_word(of: &StepRows<'_>) -> &'static str {
     match of.step.state {
         StepState::Waiting => "WAITING",
+        StepState::Released if of.is_waiting() => "WAITING",
         StepState::Released => words::forge_state(of.job.map_or(State::Queued, |job| job.state)),
         StepState::Succeeded => words::forge_state(State::Succeeded),
         StepState::Failed => words::forge_state(State::Failed),
@@ -230,12 +349,13 @@ fn state_word(of: &StepRows<'_>) -> &'static str {
 }
 
 /// How a workflow was described.
-pub(crate) const fn form_word(form: WorkflowForm) -> &'static str {
+pub const fn form_word(form: WorkflowForm) -> &'static str {
     match form {
         WorkflowForm::Chain => "chain",
         WorkflowForm::Group => "group",
         WorkflowForm::Batch => "batch",
         WorkflowForm::Graph => "graph",
+        WorkflowForm::ForEach => "for_each",
     }
 }
 

@@ -46,6 +46,7 @@ fn full_head() -> Head {
         tags: vec!["x".into(), "".into()],
         workflow: Some(WorkflowStep { workflow: JobId::from_u128(5), index: 0 }),
         workflow_head: Some(WorkflowHead { form: WorkflowForm::Batch, name: "nightly".into() }),
+        wait: Some(Box::new(Wait::Until(Time::from_millis(12)))),
         retention: Some(Duration::from_secs(1)),
         operation: Some("reports/generate".into()),
         result_retention: Some(ResultRetention {
@@ -88,6 +89,7 @@ fn a_job_comes_back_as_it_was_stored() {
     job.progress = Some(0);
     job.message = Some("half".into());
     job.expired = true;
+    job.overdue = true;
     job.errors = vec![AttemptError {
         attempt: 1,
         at: Time::from_millis(2),

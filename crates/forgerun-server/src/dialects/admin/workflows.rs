@@ -10,7 +10,7 @@ use forgerun_wire::admin::AdminPage;
 use forgerun_wire::workflow::{AdminWorkflow, AdminWorkflowDetail};
 
 use crate::app::Filter;
-use crate::dialects::forge::workflows::filter;
+use crate::dialects::forge::workflows::{NAME, filter};
 use crate::http::{
     ApiError, respond,
     routing::{
@@ -26,7 +26,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/workflows", "list", |call| Box::pin(list(call)))
         .access(RouteAccess::Operator)
         .operation("adminListWorkflows", "List the workflows of all clients, newest first.")
-        .query(&[STATE, CLIENT, LIMIT, CURSOR])
+        .query(&[STATE, NAME, CLIENT, LIMIT, CURSOR])
         .replies(&[Reply::json::<AdminPage<AdminWorkflow>>(200, "A page.")]),
     Route::get("/admin/v1/workflows/{workflow_id}", "get", |call| Box::pin(get(call)))
         .access(RouteAccess::Operator)
@@ -70,5 +70,7 @@ pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<AdminWorkflowD
     let failure = workflows::failure(call.app, &job).await?;
     let rows = workflows::read(call.app, Arc::clone(&job)).await?.ok_or_else(not_found)?;
     let client_name = call.app.client_names.get(call.app, job.head.client).await?;
-    Ok(AdminWorkflowDetail { client_name, ..AdminWorkflowDetail::new(&rows, failure) })
+    let detail = AdminWorkflowDetail::new(&rows, failure);
+    let workflow = detail.workflow.with_tokens(&rows, &workflows::signals_at(call.app));
+    Ok(AdminWorkflowDetail { client_name, workflow, ..detail })
 }

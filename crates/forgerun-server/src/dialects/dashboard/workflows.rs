@@ -3,7 +3,7 @@
 use axum::response::Response;
 use forgerun_core::time::Time;
 use forgerun_wire::workflow::{
-    AdminWorkflow, AdminWorkflowDetail, CompensationView, StepView, WorkflowSummary,
+    AdminWorkflow, AdminWorkflowDetail, CompensationView, StepView, WaitView, WorkflowSummary,
 };
 use maud::{Markup, html};
 
@@ -126,11 +126,24 @@ fn heading(call: &Call<'_>, view: &AdminWorkflowDetail) -> Markup {
                     div { dt { "Client" } dd { (parts::client_link(&view.client, view.client_name.as_deref())) } }
                     div { dt { "Accepted" } dd { (parts::moment(now, &summary.created_at)) } }
                     @if let Some(at) = &summary.finished_at { div { dt { "Ended" } dd { (parts::moment(now, at)) } } }
+                    @if let Some(outer) = &summary.parent_workflow_id {
+                        div { dt { "Step of" } dd { a .id href={ "/dashboard/workflows/" (outer) } title=(outer) { (parts::short_id(outer)) } } }
+                    }
                     div { dt { "Its own job" } dd { (parts::job_link(&summary.workflow_id)) } }
                 }
                 (bar(summary))
             }
         }
+    }
+}
+
+/// What a step waits for, until when, and the page for the person who answers. Answers come from
+/// the owner of the workflow, and from people with this address.
+fn waiting(wait: &WaitView, now: Time) -> Markup {
+    html! {
+        span .bound { "waits " (parts::awaited(wait)) }
+        @if let Some(at) = &wait.due_at { span .bound { "until " (parts::moment(now, at)) } }
+        @if let Some(url) = &wait.url { a href=(url) { "Answer" } (parts::copy(url, "the address for an answer")) }
     }
 }
 
@@ -145,6 +158,19 @@ fn compensation(of: &CompensationView) -> Markup {
     }
 }
 
+/// The type of a step's job, or what it is instead; of a list how many elements stand where.
+fn what(step: &StepView) -> String {
+    match &step.elements {
+        Some(of) => format!(
+            "for each: {} of {} succeeded, {} failed, {} active, {} waiting",
+            of.succeeded, of.total, of.failed, of.active, of.waiting
+        ),
+        None if step.kind == "for_each" => "for each element of a list".into(),
+        None if step.kind == "workflow" => "workflow".into(),
+        None => step.job_type.clone().unwrap_or_default(),
+    }
+}
+
 fn steps(steps: &[StepView], now: Time) -> Markup {
     html! {
         section #steps .scroll data-live aria-label="Steps" {
@@ -154,12 +180,13 @@ fn steps(steps: &[StepView], now: Time) -> Markup {
                     th .n scope="col" { "Attempt" } th scope="col" { "Ended" }
                 } }
                 tbody { @for step in steps { tr data-row=(step.id) {
-                    th .what scope="row" { span { (step.id) } span .bound { (step.job_type.as_deref().unwrap_or_default()) }
+                    th .what scope="row" { span { (step.id) } span .bound { (what(step)) }
+                        @if let Some(wait) = &step.wait { (waiting(wait, now)) }
                         @if let Some(error) = &step.error { span .why { (error) } }
                         @if let Some(of) = &step.compensation { (compensation(of)) } }
                     td data-label="State" { (parts::state(&step.state)) }
                     td data-label="Depends on" { (step.depends_on.join(", ")) @if step.when != "all_succeeded" { span .bound { (step.when) } } }
-                    td data-label="Job" { @match &step.job_id { Some(job) => (parts::job_link(job)), None => "–" } }
+                    td data-label="Job" { @match &step.job_id { Some(job) if step.kind != "job" => a .id href={ (graph::address(step)) (job) } title=(job) { (parts::short_id(job)) }, Some(job) => (parts::job_link(job)), None => "–" } }
                     td .n data-label="Attempt" { @match step.attempt { Some(n) => (n), None => "–" } }
                     td data-label="Ended" { (parts::maybe_moment(now, step.finished_at.as_deref())) }
                 } } }

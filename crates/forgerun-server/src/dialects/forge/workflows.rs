@@ -1,6 +1,7 @@
 //! `workflows`: begin, list, read, cancel, retry, follow.
 
 use forgerun_wire::forge::EventsView;
+use forgerun_wire::request::text;
 use forgerun_wire::request_body;
 use std::sync::Arc;
 
@@ -12,12 +13,15 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::{Cancel, Owned};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
+use forgerun_core::limits::SIGNAL_BODY_BYTES_MAX;
 use forgerun_core::queue::Owner;
 use forgerun_core::state::State;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::envelope::Rules;
 use forgerun_wire::words::{forge_state, parse_forge_state};
-use forgerun_wire::workflow::{self as wire, WORKFLOW, WorkflowSummary, WorkflowView, WorkflowsView};
+use forgerun_wire::workflow::{
+    self as wire, SIGNAL, StepResultsView, WORKFLOW, WorkflowSummary, WorkflowView, WorkflowsView,
+};
 
 use crate::app::{App, Filter};
 use crate::auth::ownership;
@@ -30,7 +34,9 @@ use crate::http::{
     respond,
     routing::{
         Answers, Call, Reply, Route,
-        operation::{ACCEPTED, CURSOR, EVENT_CURSOR, LAST_EVENT_ID, LIMIT, STATE, STREAM_ENDED, SUBMITTING},
+        operation::{
+            ACCEPTED, CURSOR, EVENT_CURSOR, LAST_EVENT_ID, LIMIT, Parameter, STATE, STREAM_ENDED, SUBMITTING,
+        },
     },
 };
 use crate::limits::{LIST_ROWS_MAX, OJS_BATCH_BYTES_MAX, POLL_AFTER_S};
@@ -48,7 +54,7 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(REFUSALS),
     Route::get("/v1/workflows", "list", |call| Box::pin(list(call)))
         .operation("listWorkflows", "List the caller's workflows, newest first.")
-        .query(&[STATE, LIMIT, CURSOR])
+        .query(&[STATE, NAME, LIMIT, CURSOR])
         .replies(&[Reply::json::<WorkflowsView>(200, "A page.")]),
     Route::get("/v1/workflows/{workflow_id}", "get", |call| Box::pin(get(call)))
         .answers(Answers::BodyOrFailure)
@@ -74,6 +80,32 @@ pub(super) const ROUTES: &[Route] = &[
         .optional_body(&RETRY)
         .replies(&[Reply::json::<WorkflowView>(200, "Running again.")])
         .refuses(&[Kind::IllegalTransition, Kind::RetryLimitReached]),
+    Route::post("/v1/workflows/{workflow_id}/steps", "add_steps", |call| Box::pin(add_steps(call)))
+        .body_max(|_| OJS_BATCH_BYTES_MAX)
+        .operation("addWorkflowSteps", "Add steps to a running workflow, as the worker of one of its steps.")
+        .body(&wire::ADDED_STEPS)
+        .replies(&[Reply::json::<WorkflowView>(200, "Added; those that are ready have begun.")])
+        .refuses(ADDING),
+    Route::get("/v1/workflows/{workflow_id}/results", "results", |call| Box::pin(results(call)))
+        .operation(
+            "listWorkflowResults",
+            "List the results of the steps of a workflow, or of the elements of a `for_each`, in order.",
+        )
+        .query(&[LIMIT, CURSOR])
+        .replies(&[Reply::json::<StepResultsView>(200, "A page.")]),
+    Route::post("/v1/workflows/{workflow_id}/signals/{name}", "signal", |call| Box::pin(signal(call)))
+        .operation(
+            "sendSignal",
+            "Send a signal: the step that waits for it succeeds with the body as its result.",
+        )
+        .body(&SIGNAL)
+        .strict()
+        .body_max(|_| SIGNAL_BODY_BYTES_MAX)
+        .replies(&[Reply::json::<WorkflowView>(
+            200,
+            "The workflow. A signal that came early is kept; one that repeats the first changes nothing.",
+        )])
+        .refuses(&[Kind::Duplicate, Kind::IllegalTransition, Kind::JobPayloadTooLarge]),
     Route::get("/v1/workflows/{workflow_id}/events", "events", |call| Box::pin(of_workflow(call)))
         .answers(Answers::BodyOrEvents)
         .operation(
@@ -104,6 +136,27 @@ const REFUSALS: &[Kind] = &[
     Kind::QueueNameTooLong,
     Kind::JobPayloadTooLarge,
     Kind::IdempotencyConflict,
+];
+
+/// The name in a list.
+pub(in crate::dialects) const NAME: Parameter =
+    Parameter::new("name", "Only workflows with exactly this name.").schema(text);
+
+/// What steps that are added are refused for.
+const ADDING: &[Kind] = &[
+    Kind::UnknownJobType,
+    Kind::JobTypeTooLong,
+    Kind::InvalidRetryPolicy,
+    Kind::InvalidMetadata,
+    Kind::MetadataTooLarge,
+    Kind::UnsupportedFeature,
+    Kind::InvalidQueue,
+    Kind::QueueNameTooLong,
+    Kind::JobPayloadTooLarge,
+    Kind::IllegalTransition,
+    Kind::AlreadyCompleted,
+    Kind::AlreadyCancelled,
+    Kind::Duplicate,
 ];
 
 request_body! {
@@ -174,6 +227,7 @@ pub(in crate::dialects) fn filter(query: &QueryString) -> Result<Filter, ApiErro
     };
     Ok(Filter {
         states: states.collect::<Result<_, _>>()?,
+        workflow_name: query.get("name").map(str::to_owned),
         before,
         limit: query.limit()?,
         look_max: LIST_ROWS_MAX,
@@ -217,7 +271,8 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
 async fn shown(app: &App, job: Arc<Job>) -> Result<Response, ApiError> {
     let last_word = workflows::failure(app, &job).await?;
     let rows = workflows::read(app, job).await?.ok_or_else(not_found)?;
-    Ok(respond::json(StatusCode::OK, &WorkflowView::new(&rows, last_word)))
+    let view = WorkflowView::new(&rows, last_word).with_tokens(&rows, &workflows::signals_at(app));
+    Ok(respond::json(StatusCode::OK, &view))
 }
 
 /// `POST /v1/workflows/{id}/cancel`. On an ended one it changes nothing and reports the state. One
@@ -248,6 +303,39 @@ async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     let owned = Owned { job: own.id, client: Some(call.caller().client) };
     let (job, _) = call.app.engine.retry_workflow(owned, from).await?;
     shown(call.app, Arc::new(job)).await
+}
+
+/// `POST /v1/workflows/{id}/steps`: steps added by the worker that holds one of its steps.
+async fn add_steps(call: Call<'_>) -> Result<Response, ApiError> {
+    let own = own_job(&call).await?;
+    let job = workflows::add_steps(&call, &own).await?;
+    shown(call.app, Arc::new(job)).await
+}
+
+/// `GET /v1/workflows/{id}/results?limit=…&cursor=…`: what its steps left, in order.
+async fn results(call: Call<'_>) -> Result<Response, ApiError> {
+    let query = call.query()?;
+    let first = match query.get("cursor").map(str::parse::<u32>) {
+        Some(Ok(first)) => first,
+        Some(Err(_)) => return Err(query.malformed("cursor", "is no cursor of this list")),
+        None => 0,
+    };
+    let own = own_job(&call).await?;
+    let view = workflows::results(call.app, &own, first, query.limit()?).await?.ok_or_else(not_found)?;
+    Ok(respond::json(StatusCode::OK, &view))
+}
+
+/// `POST /v1/workflows/{id}/signals/{name}`.
+async fn signal(call: Call<'_>) -> Result<Response, ApiError> {
+    let own = own_job(&call).await?;
+    let name = call.exchange.parameter("name").unwrap_or_default();
+    workflows::send_named(call.app, call.caller().client, own.id, name, &call.body).await?;
+    shown(call.app, fresh(&call, own.id).await?).await
+}
+
+/// The workflow's own job after a command that answers with less.
+async fn fresh(call: &Call<'_>, id: JobId) -> Result<Arc<Job>, ApiError> {
+    call.app.engine.store().job(id).await?.ok_or_else(not_found)
 }
 
 /// `GET /v1/workflows/{id}/events`: its events, or a stream of them.

@@ -3,6 +3,7 @@
 mod admin;
 mod auth;
 mod batches;
+mod children;
 mod connections;
 mod contract;
 mod dead_letters;
@@ -39,6 +40,7 @@ mod sse;
 mod trouble;
 mod unknown_members;
 mod waiting;
+mod waits;
 mod webhooks;
 mod workflows;
 mod wrong_types;
