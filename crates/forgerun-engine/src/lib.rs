@@ -22,6 +22,7 @@ mod engine;
 mod ids;
 mod intake;
 pub mod journal;
+mod logs;
 mod loops;
 pub mod observer;
 mod options;
@@ -41,6 +42,7 @@ pub use delivery::{
 };
 pub use engine::Engine;
 pub use intake::{Intake, IntakeError};
+pub use logs::Appended;
 pub use options::Options;
 pub use redrive::{RedriveHandle, RedriveLoop};
 pub use schedules::{Recurrence, RecurrenceError};

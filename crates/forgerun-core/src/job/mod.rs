@@ -20,6 +20,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::catalog::Kind;
+use crate::command::{LeaseProof, Refusal};
 use crate::failure::FailureId;
 use crate::history::{Event, History};
 use crate::id::{ClientId, ExecutionId, JobId};
@@ -522,6 +523,23 @@ impl Job {
     /// Whether a client may retry the job after a failure.
     pub(crate) fn can_retry(&self) -> bool {
         self.attempt < self.head.retry.attempts_max && self.can_reopen()
+    }
+
+    /// Refuses a proof that is not of the worker that holds the job.
+    pub fn check_holder(&self, proof: &LeaseProof) -> Result<(), Refusal> {
+        let holds = match proof {
+            LeaseProof::Token(token) => *token == self.fence,
+            LeaseProof::Worker(worker) => self.lease.as_ref().is_none_or(|lease| lease.worker == *worker),
+            LeaseProof::Anyone => true,
+        };
+        match self.state {
+            // No worker holds a workflow.
+            _ if !holds || self.head.workflow_head.is_some() => Err(Refusal::LeaseLost),
+            State::Assigned | State::Running => Ok(()),
+            State::Succeeded | State::Failed => Err(Refusal::AlreadyCompleted(self.state)),
+            State::Canceled => Err(Refusal::AlreadyCanceled),
+            State::Created | State::Queued => Err(Refusal::WrongState(self.state)),
+        }
     }
 
     /// Whether its last attempt failed and the next one has not started.

@@ -18,6 +18,7 @@ const ALL: &[&[(&str, &str)]] = &[
     clients::STATEMENTS,
     deliveries::STATEMENTS,
     queues::STATEMENTS,
+    logs::STATEMENTS,
     records::STATEMENTS,
     results::STATEMENTS,
     writer::STATEMENTS,

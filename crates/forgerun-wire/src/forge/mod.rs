@@ -5,6 +5,7 @@ mod client;
 mod delivery;
 mod event;
 mod job;
+mod log;
 mod schedule;
 mod submit;
 mod webhook;
@@ -20,6 +21,7 @@ pub use job::{
     CanceledView, DefinitionView, JobView, JobsView, RETRY, ReportView, RetriedView, RetryRequest,
     ScheduledRunView, SubmittedView,
 };
+pub use log::{LogLineView, LogsView};
 pub use schedule::{
     SCHEDULE, SCHEDULE_CHANGE, ScheduleRequest, ScheduleView, ScheduledJobView, SchedulesView,
     SkippedTickView, read_schedule,

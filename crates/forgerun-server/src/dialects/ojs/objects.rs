@@ -372,6 +372,17 @@ request_body! {
 }
 
 request_body! {
+    /// Log lines that were stored.
+    pub(super) LOGGED = "OjsLogged" {
+        /// Of which job.
+        "job_id": text(),
+        /// How many lines.
+        "lines": integer(1, 1000),
+    }
+    ; required &["job_id", "lines"]
+}
+
+request_body! {
     /// The server's answer to a sign of life.
     pub(super) BEAT = "OjsHeartbeat" {
         /// Always true.

@@ -6,6 +6,7 @@ mod errors;
 mod events;
 mod examples;
 mod exchange;
+mod logs;
 #[cfg(feature = "s3")]
 mod objects;
 mod options;
