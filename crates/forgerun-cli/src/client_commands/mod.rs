@@ -14,6 +14,7 @@ mod follow;
 mod health;
 mod ids;
 mod jobs;
+mod logs;
 mod queues;
 mod schedules;
 mod screen;
@@ -51,6 +52,7 @@ async fn dispatch(command: &ClientCommand) -> Result<Exit, CommandError> {
         ClientCommand::List(flags) => jobs::list(flags).await,
         ClientCommand::Wait(flags) => follow::wait(flags).await,
         ClientCommand::Watch(flags) => watch::watch(flags).await,
+        ClientCommand::Logs(flags) => logs::logs(flags).await,
         ClientCommand::Cancel(flags) => jobs::cancel(flags).await,
         ClientCommand::Retry(flags) => jobs::retry(flags).await,
         ClientCommand::Report(flags) => jobs::report(flags).await,
@@ -90,6 +92,7 @@ fn is_for_operator(command: &ClientCommand) -> bool {
         | ClientCommand::List(_)
         | ClientCommand::Wait(_)
         | ClientCommand::Watch(_)
+        | ClientCommand::Logs(_)
         | ClientCommand::Cancel(_)
         | ClientCommand::Retry(_)
         | ClientCommand::Report(_)

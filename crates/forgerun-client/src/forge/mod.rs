@@ -2,6 +2,7 @@
 
 mod admin;
 mod jobs;
+mod logs;
 mod many;
 mod outcome;
 mod schedules;
@@ -10,11 +11,13 @@ mod workflows;
 
 pub use admin::{NewWebhook, Webhook};
 pub use jobs::{Failure, Filter};
+pub use logs::LogFilter;
 pub use submit::{Submit, Submitted};
 
 pub use forgerun_wire::forge::{
     CanceledView as Canceled, ClientView as ClientId, EventView as Event, KeyView as Key,
-    ReportView as JobReport, RetriedView as Retried, ScheduleView as Schedule,
+    LogLineView as LogLine, LogsView as Logs, ReportView as JobReport, RetriedView as Retried,
+    ScheduleView as Schedule,
 };
 
 /// A job as `/v1` shows it.

@@ -3,8 +3,8 @@
 use rusqlite::{Connection, StatementStatus};
 
 use super::{
-    aside, clients, connect, deliveries, list, load, many, migrate, operator, queues, read, records, results,
-    write, writer,
+    aside, clients, connect, deliveries, list, load, logs, many, migrate, operator, queues, read, records,
+    results, write, writer,
 };
 
 const ALL: &[&[(&str, &str)]] = &[
