@@ -82,6 +82,7 @@ pub enum Command {
     /// Like `HandBack`, but the job is not claimable before the delay is over.
     Snooze(Snooze),
     Cancel(Cancel),
+    Pause(Pause),
     Retry(Retry),
     /// Release a held job.
     Activate(Owned),
@@ -393,6 +394,14 @@ pub struct Cancel {
     pub reason: String,
     /// For a workflow: run the compensations of its steps first. `false` stops them if they run.
     pub compensate: bool,
+}
+
+/// Keeps a job from workers until it is resumed, or resumes it. A worker that holds it learns of
+/// that with its next heartbeat.
+#[derive(Clone, Debug)]
+pub struct Pause {
+    pub owned: Owned,
+    pub paused: bool,
 }
 
 /// Opens another execution of a failed job.

@@ -19,7 +19,7 @@ pub fn job(job: &Job) -> Result<(), Broken> {
 }
 
 /// Every invariant of a job by name, and whether it holds.
-pub fn rules(job: &Job) -> [(&'static str, bool); 26] {
+pub fn rules(job: &Job) -> [(&'static str, bool); 27] {
     let waits = matches!(job.parked, Parked::ForPlace | Parked::ForTurn);
     let first_execution = *job.executions_past.first().unwrap_or(&job.execution);
     let order_of_errors = job.errors.iter().map(|error| (error.execution, error.attempt));
@@ -40,6 +40,7 @@ pub fn rules(job: &Job) -> [(&'static str, bool); 26] {
         ("a canceled job says who and why", (job.state == State::Canceled) == job.cancel.is_some()),
         ("only failed jobs are dead letters", job.dead_lettered_at.is_none() || job.state == State::Failed),
         ("only failed jobs have a reason", job.failure.is_none() || job.state == State::Failed),
+        ("no ended job is paused", !job.paused || !job.state.is_final()),
         ("only jobs that succeeded leave a result", job.result.is_none() || job.state == State::Succeeded),
         ("attempts count from one", job.attempt >= 1),
         ("attempts stay within the budget", job.attempt <= job.head.retry.attempts_max.max(1)),

@@ -165,7 +165,9 @@ impl LogPlace {
 /// If the bytes grow past `max` and into another eighth of it: the bytes up to which to delete.
 fn over(start: u64, end: u64, max: u64) -> Option<u64> {
     let step = (max / 8).max(1);
-    (end > max && start / step != end / step).then(|| end - (max - step))
+    // Of the last byte: to end at a boundary is not to grow past it.
+    let eighth = |bytes: u64| bytes.saturating_sub(1) / step;
+    (end > max && eighth(start) != eighth(end)).then(|| end - (max - step))
 }
 
 /// Chunks to delete, by their `start`.
@@ -237,9 +239,9 @@ mod tests {
 
     #[test]
     fn a_later_attempt_has_a_bound_of_its_own() {
-        let first = LogPlace::next(None, &batch(1, 900));
+        let first = LogPlace::next(None, &batch(1, 800));
         assert_eq!((first.last, first.attempt_after, first.attempt_start), (2, 0, 0));
-        let second = LogPlace::next(Some(&first), &batch(2, 900));
+        let second = LogPlace::next(Some(&first), &batch(2, 800));
         assert_eq!((second.last, second.attempt_after, second.start), (4, 2, first.end));
         assert_eq!((second.attempt_start, second.trim(1000)), (first.end, None));
     }

@@ -29,6 +29,10 @@ pub enum ClientCommand {
     Cancel(JobFlags),
     /// Retry a failed job
     Retry(JobFlags),
+    /// Keep a job, or a workflow with its steps, from workers until it is resumed
+    Pause(JobFlags),
+    /// Hand out a paused job again, or go on with a paused workflow
+    Resume(JobFlags),
     /// Show the report of an ended job, event by event
     Report(JobFlags),
     /// Download a job's result; run again, an interrupted download continues

@@ -55,6 +55,8 @@ async fn dispatch(command: &ClientCommand) -> Result<Exit, CommandError> {
         ClientCommand::Logs(flags) => logs::logs(flags).await,
         ClientCommand::Cancel(flags) => jobs::cancel(flags).await,
         ClientCommand::Retry(flags) => jobs::retry(flags).await,
+        ClientCommand::Pause(flags) => jobs::set_paused(flags, true).await,
+        ClientCommand::Resume(flags) => jobs::set_paused(flags, false).await,
         ClientCommand::Report(flags) => jobs::report(flags).await,
         ClientCommand::Result(flags) => jobs::result(flags).await,
         ClientCommand::Queues(flags) => queues::queues(flags).await,
@@ -95,6 +97,8 @@ fn is_for_operator(command: &ClientCommand) -> bool {
         | ClientCommand::Logs(_)
         | ClientCommand::Cancel(_)
         | ClientCommand::Retry(_)
+        | ClientCommand::Pause(_)
+        | ClientCommand::Resume(_)
         | ClientCommand::Report(_)
         | ClientCommand::Result(_)
         | ClientCommand::Workflows(_)

@@ -16,8 +16,8 @@ pub use submit::{Submit, Submitted};
 
 pub use forgerun_wire::forge::{
     CanceledView as Canceled, ClientView as ClientId, EventView as Event, KeyView as Key,
-    LogLineView as LogLine, LogsView as Logs, ReportView as JobReport, RetriedView as Retried,
-    ScheduleView as Schedule,
+    LogLineView as LogLine, LogsView as Logs, PausedView as Paused, ReportView as JobReport,
+    RetriedView as Retried, ScheduleView as Schedule,
 };
 
 /// A job as `/v1` shows it.

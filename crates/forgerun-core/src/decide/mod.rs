@@ -24,6 +24,7 @@
 //! | `keys.rs` | clients and their API keys |
 //! | `webhooks.rs` | webhooks, and the keys that deliveries are signed with |
 //! | `deliveries.rs` | deliveries: written, claimed, settled, repeated |
+//! | `pause.rs` | jobs and workflows: paused, resumed |
 //! | `due.rs` | effects of time: schedules, leases, timeouts, expiry, retention |
 //! | `records.rs` | records in the working set |
 //! | `working_set.rs` | the working set, and the only way to move a job |
@@ -40,6 +41,7 @@ mod failures;
 mod keys;
 mod nodes;
 mod outbox;
+mod pause;
 mod queues;
 mod records;
 mod redrives;
@@ -99,6 +101,7 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::Fail(fail) => drop(wants.jobs.insert(fail.held.job)),
             Command::Conclude(conclude) => drop(wants.jobs.insert(conclude.held.job)),
             Command::Cancel(cancel) => drop(wants.jobs.insert(cancel.owned.job)),
+            Command::Pause(pause) => drop(wants.jobs.insert(pause.owned.job)),
             Command::Retry(retry) => {
                 wants.jobs.insert(retry.owned.job);
                 wants.uniques_of.insert(retry.owned.job);
@@ -173,6 +176,7 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::HandBack(held) => set.hand_back(held, Duration::ZERO),
             Command::Snooze(snooze) => set.hand_back(&snooze.held, snooze.delay),
             Command::Cancel(cancel) => set.cancel(cancel),
+            Command::Pause(pause) => set.pause(pause),
             Command::Retry(retry) => set.retry(retry),
             Command::Activate(owned) => set.activate(owned),
             Command::Due(limit) => Ok(set.due(*limit)),

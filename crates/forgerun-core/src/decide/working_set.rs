@@ -287,6 +287,7 @@ impl<'a> WorkingSet<'a> {
         let job = self.change(slot);
         job.finished_at = Some(at);
         job.lease = None;
+        job.paused = false;
         job.available_at = None;
         job.parked = Parked::No;
         job.forget_at = Some(at + job.record_kept());

@@ -224,6 +224,7 @@ impl Job {
         out.number(41, u64::from(self.tally.completed));
         out.number(42, u64::from(self.tally.failed));
         out.flag(43, self.expired);
+        out.flag(70, self.paused);
         if let Some(FailureId(failure)) = self.failure {
             out.bytes(44, &failure.to_be_bytes());
         }
@@ -270,6 +271,7 @@ impl Job {
             41 => self.tally.completed = field.small()?,
             42 => self.tally.failed = field.small()?,
             43 => self.expired = field.flag()?,
+            70 => self.paused = field.flag()?,
             44 => {
                 let bytes = field.bytes.try_into().map_err(|_| Corrupt)?;
                 self.failure = Some(FailureId(u64::from_be_bytes(bytes)));

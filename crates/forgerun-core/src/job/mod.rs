@@ -20,7 +20,6 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::catalog::Kind;
-use crate::command::{LeaseProof, Refusal};
 use crate::failure::FailureId;
 use crate::history::{Event, History};
 use crate::id::{ClientId, ExecutionId, JobId};
@@ -339,6 +338,8 @@ pub struct Job {
     pub available_at: Option<Time>,
     /// Waiting for its [`Limit`]; see `decide/claim.rs`. Such a job has an `available_at` too.
     pub parked: Parked,
+    /// Not claimable until it is resumed. Kept by jobs that have not ended only.
+    pub paused: bool,
     pub lease: Option<Lease>,
     pub updated_at: Time,
     /// When it last became claimable.
@@ -426,6 +427,7 @@ impl Job {
             hold: false,
             available_at: None,
             parked: Parked::No,
+            paused: false,
             lease: None,
             updated_at: head.created_at,
             head,
@@ -463,6 +465,7 @@ impl Job {
 
     fn shelf_of(&self, claimable: impl FnOnce() -> Shelf) -> Option<Shelf> {
         match (self.state, &self.head.limit) {
+            (State::Queued, _) if self.paused => None,
             (State::Queued, Some(limit)) if self.parked == Parked::ForPlace => {
                 Some(Shelf { lane: Lane::Parked, name: limit.key.clone() })
             }
@@ -523,23 +526,6 @@ impl Job {
     /// Whether a client may retry the job after a failure.
     pub(crate) fn can_retry(&self) -> bool {
         self.attempt < self.head.retry.attempts_max && self.can_reopen()
-    }
-
-    /// Refuses a proof that is not of the worker that holds the job.
-    pub fn check_holder(&self, proof: &LeaseProof) -> Result<(), Refusal> {
-        let holds = match proof {
-            LeaseProof::Token(token) => *token == self.fence,
-            LeaseProof::Worker(worker) => self.lease.as_ref().is_none_or(|lease| lease.worker == *worker),
-            LeaseProof::Anyone => true,
-        };
-        match self.state {
-            // No worker holds a workflow.
-            _ if !holds || self.head.workflow_head.is_some() => Err(Refusal::LeaseLost),
-            State::Assigned | State::Running => Ok(()),
-            State::Succeeded | State::Failed => Err(Refusal::AlreadyCompleted(self.state)),
-            State::Canceled => Err(Refusal::AlreadyCanceled),
-            State::Created | State::Queued => Err(Refusal::WrongState(self.state)),
-        }
     }
 
     /// Whether its last attempt failed and the next one has not started.

@@ -18,8 +18,8 @@ pub use delivery::{
 };
 pub use event::{EntryView, EventView, EventsView, NoticeView};
 pub use job::{
-    CanceledView, DefinitionView, JobView, JobsView, RETRY, ReportView, RetriedView, RetryRequest,
-    ScheduledRunView, SubmittedView,
+    CanceledView, DefinitionView, JobView, JobsView, PausedView, RETRY, ReportView, RetriedView,
+    RetryRequest, ScheduledRunView, SubmittedView,
 };
 pub use log::{LogLineView, LogsView};
 pub use schedule::{

@@ -42,6 +42,9 @@ pub struct WorkflowSummary {
     pub finished_at: Option<String>,
     /// The execution under way, or the last.
     pub execution_id: String,
+    /// Whether it is paused: it starts no step until it is resumed.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub paused: bool,
 }
 
 impl WorkflowSummary {
@@ -66,6 +69,7 @@ impl WorkflowSummary {
             updated_at: time::millis(job.updated_at),
             finished_at: job.finished_at.map(time::millis),
             execution_id: job.execution.to_string(),
+            paused: job.paused,
         }
     }
 }
