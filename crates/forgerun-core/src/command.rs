@@ -32,6 +32,7 @@ use crate::id::{BlobId, ClientId, ExecutionId, JobId};
 use crate::item::ItemEnd;
 use crate::job::{Head, IdempotencyKey, Input, Job, Lane, Name, Shelf};
 use crate::limits;
+use crate::memo::StepMemo;
 use crate::node::Node;
 use crate::queue::{Owner, QueueId, QueueSettings};
 use crate::quota::QuotaCount;
@@ -460,6 +461,11 @@ pub enum Answer {
         created: bool,
     },
     Checkpoint(Box<Checkpoint>),
+    Step {
+        memo: Box<StepMemo>,
+        /// Whether this command recorded it.
+        created: bool,
+    },
     Schema(Box<SchemaEntry>),
     /// The redrive after its step.
     Redriven(Box<Redrive>),

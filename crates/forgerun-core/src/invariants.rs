@@ -171,7 +171,7 @@ mod tests {
     type Break = fn(&mut Job);
 
     /// A state, and how to break a valid job in it.
-    const SPOILT: [(&str, State, Break); 26] = [
+    const SPOILT: [(&str, State, Break); 27] = [
         ("a worker holds a job exactly while it is assigned or running", State::Running, |job| {
             job.lease = None
         }),
@@ -200,6 +200,7 @@ mod tests {
         ("no execution comes back", State::Failed, |job| job.executions_past.push(job.execution)),
         ("executions are bounded", State::Failed, many_executions),
         ("a held back job was never queued", State::Queued, |job| job.hold = true),
+        ("no ended job is paused", State::Succeeded, |job| job.paused = true),
         ("only queued jobs wait", State::Created, |job| job.available_at = Some(Time::MAX)),
         ("only queued jobs with a limit are parked", State::Queued, |job| job.parked = Parked::TurnCame),
         ("a parked job knows when it is looked at again", State::Queued, parked_for_ever),

@@ -33,6 +33,7 @@ pub mod invariants;
 pub mod item;
 pub mod limits;
 pub mod log;
+pub mod memo;
 pub mod node;
 pub mod pace;
 pub mod queue;

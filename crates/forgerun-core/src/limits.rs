@@ -150,6 +150,12 @@ pub const JITTER_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Bytes of a checkpoint. It is read and written whole.
 pub const CHECKPOINT_BYTES_MAX: usize = 256 * 1024;
 
+/// Named steps of a job with a recorded result.
+pub const STEPS_MAX: usize = 1000;
+
+/// Bytes of the recorded results of a job's steps and their names. A list reads all of them.
+pub const STEPS_BYTES_MAX: u64 = 1024 * 1024;
+
 /// Schemas of a client. One record names them all.
 pub const SCHEMAS_MAX: usize = 200;
 

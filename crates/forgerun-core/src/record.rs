@@ -33,6 +33,8 @@ pub enum RecordKind {
     SchemaIndex = 22,
     SchemaText = 23,
     ScheduleCount = 24,
+    StepMemo = 25,
+    MemoIndex = 26,
     Workflow = 30,
     WorkflowPart = 31,
 }
@@ -72,6 +74,8 @@ impl RecordKind {
             22 => Some(RecordKind::SchemaIndex),
             23 => Some(RecordKind::SchemaText),
             24 => Some(RecordKind::ScheduleCount),
+            25 => Some(RecordKind::StepMemo),
+            26 => Some(RecordKind::MemoIndex),
             30 => Some(RecordKind::Workflow),
             31 => Some(RecordKind::WorkflowPart),
             _ => None,

@@ -78,6 +78,10 @@ pub enum Refusal {
     /// The workflow cannot continue from this step: the steps it depends on did not end as
     /// required.
     StepNotReady,
+    /// The step has another recorded result.
+    StepRecorded,
+    /// The job has as many recorded steps, or bytes of them, as it may have.
+    StepsFull,
     WorkerNotFound,
     /// Another node holds the sink.
     SinkHeld,
@@ -105,9 +109,12 @@ impl Refusal {
             Refusal::KeyNeeded => Kind::Unauthenticated,
             Refusal::NoKeyToRenew => Kind::Duplicate,
             Refusal::KeyExpired => Kind::KeyExpired,
-            Refusal::WrongState(_) | Refusal::LeaseLost | Refusal::NoDeadLetter | Refusal::StepNotReady => {
-                Kind::IllegalTransition
-            }
+            Refusal::WrongState(_)
+            | Refusal::LeaseLost
+            | Refusal::NoDeadLetter
+            | Refusal::StepNotReady
+            | Refusal::StepRecorded => Kind::IllegalTransition,
+            Refusal::StepsFull => Kind::JobPayloadTooLarge,
             Refusal::WrongItems { .. } | Refusal::TooManyJobs | Refusal::BadWorkflow(_) => Kind::InvalidArgs,
             Refusal::AlreadyCompleted(_) => Kind::AlreadyCompleted,
             Refusal::AlreadyCanceled => Kind::AlreadyCancelled,

@@ -69,6 +69,7 @@ use crate::client::ClientName;
 use crate::command::{Answer, Command};
 use crate::job::Shelf;
 use crate::limits;
+use crate::memo::MemoIndex;
 use crate::node::Node;
 use crate::quota::QuotaCount;
 use crate::record::Stored;
@@ -110,6 +111,7 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::Forget(owned) => {
                 wants.jobs.insert(owned.job);
                 wants.records.insert(Checkpoint::record_key(owned.job.to_string()));
+                wants.records.insert(MemoIndex::record_key(owned.job.to_string()));
             }
             Command::Due(limit) => {
                 let before = wants.due.map_or(0, |due| due.limit);

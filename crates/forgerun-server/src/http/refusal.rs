@@ -200,6 +200,14 @@ fn of_rules(refusal: &Refusal) -> RefusedRequest {
         Refusal::StepNotReady => refused(
             "The workflow cannot go on from this step: the steps that it waits for did not end as it needs.",
         ),
+        Refusal::StepRecorded => {
+            refused("The step has another recorded result, which counts.").fact("reason", "step_recorded")
+        }
+        Refusal::StepsFull => {
+            let (steps, bytes) = (forgerun_core::limits::STEPS_MAX, forgerun_core::limits::STEPS_BYTES_MAX);
+            let detail = format!("A job may have {steps} recorded steps of {} KB in all.", bytes / 1024);
+            refused(&detail).fact("max", steps).fact("bytes_max", bytes)
+        }
         Refusal::WorkerNotFound => refused("There is no such worker."),
         Refusal::WebhookNotFound => refused("There is no such webhook."),
         Refusal::WebhookChanged => refused("The webhook was changed since; its ETag is another one now."),

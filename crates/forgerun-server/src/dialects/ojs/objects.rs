@@ -244,6 +244,18 @@ request_body! {
 }
 
 request_body! {
+    /// The result of a named step.
+    pub(super) STEP = "OjsStepRequest" {
+        /// Any JSON.
+        "result": json!({}),
+        /// What proves that the worker holds the job, unless the header `Lease-Token` has it.
+        "lease_token": text(),
+    }
+    ; required &["result"]
+    ; examples {"total": {"value": {"result": {"total": 7}}}}
+}
+
+request_body! {
     /// Bounds of a queue.
     pub(super) QUEUE_CONFIG = "OjsQueueConfig" {
         /// `max_depth`: refuse new jobs while so many wait.
@@ -567,7 +579,26 @@ request_body! {
         "state": json!({}),
         /// How often something was saved.
         "sequence": at_least(0),
+        /// The recorded results of named steps.
+        "steps": object(),
     }
+}
+
+request_body! {
+    /// A recorded step.
+    pub(super) STEP_VIEW = "OjsStep" {
+        /// Of which job.
+        "job_id": text(),
+        /// Its name.
+        "step": text(),
+        /// The attempt that recorded it.
+        "attempt": at_least(1),
+        /// When it was recorded.
+        "created_at": text(),
+        /// Whether this request recorded it.
+        "created": truth(),
+    }
+    ; required &["job_id", "step", "created"]
 }
 
 request_body! {

@@ -12,6 +12,7 @@ mod objects;
 mod options;
 mod own_work;
 mod ownership;
+mod pausing;
 mod queues;
 mod refusals;
 mod results;
