@@ -121,3 +121,24 @@ pub const MANY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// How long the server is asked to hold a question about a job. It allows 30 s.
 pub const STATUS_WAIT: Duration = Duration::from_secs(30);
+
+/// How long a log line waits for others before they are sent together.
+pub const LOG_BATCH_WAIT: Duration = Duration::from_millis(200);
+
+/// Lines sent together. The server takes 1,000.
+pub const LOG_BATCH_LINES: usize = 500;
+
+/// Bytes of text at which a batch is full. With one line more, and what the server counts for each line, it stays below the server's 128 KiB.
+pub const LOG_BATCH_BYTES: usize = 56 * 1024;
+
+/// Bytes of one line; a longer one is sent in pieces.
+pub const LOG_LINE_BYTES_MAX: usize = 16 * 1024;
+
+/// Lines of a job that wait to be sent; further ones are dropped.
+pub const LOG_LINES_WAITING: usize = 4096;
+
+/// How often a batch of lines is sent to a server that is away.
+pub const LOG_TRIES: u32 = 5;
+
+/// How long the end of a job waits for its last lines.
+pub const LOG_FINISH: Duration = Duration::from_secs(5);

@@ -16,7 +16,7 @@ use crate::client::{Call, Client, raw};
 use crate::error::Error;
 use crate::path::segment;
 use crate::transport::Body;
-use crate::worker::Failure;
+use crate::worker::{Failure, LogLine};
 
 const OJS_VERSION: HeaderName = HeaderName::from_static("ojs-version");
 const PREFER: HeaderName = HeaderName::from_static("prefer");
@@ -469,6 +469,13 @@ impl Ojs<'_> {
     ) -> Result<(), Error> {
         let report = JobReport { percentage: Some(percent), message, ..held.report() };
         self.client.send(&self.post("workers/progress")?.json(&report)?.harmless()).await?;
+        Ok(())
+    }
+
+    /// Appends lines to the log of a job.
+    pub(crate) async fn log(&self, job_id: &str, lease_token: &str, lines: &[LogLine]) -> Result<(), Error> {
+        let lines = json!({"job_id": job_id, "lease_token": lease_token, "lines": lines});
+        self.client.send(&self.post("workers/logs")?.json(&lines)?).await?;
         Ok(())
     }
 

@@ -33,6 +33,7 @@ use crate::id::{BlobId, ClientId, ExecutionId, JobId};
 use crate::item::ItemEnd;
 use crate::job::{Head, IdempotencyKey, Input, Job, Lane, Name, Shelf};
 use crate::limits;
+use crate::memo::StepMemo;
 use crate::node::Node;
 use crate::queue::{Owner, QueueId, QueueSettings};
 use crate::quota::QuotaCount;
@@ -90,6 +91,7 @@ pub enum Command {
     /// Like `HandBack`, but the job is not claimable before the delay is over.
     Snooze(Snooze),
     Cancel(Cancel),
+    Pause(Pause),
     Retry(Retry),
     /// Release a held job.
     Activate(Owned),
@@ -403,6 +405,14 @@ pub struct Cancel {
     pub compensate: bool,
 }
 
+/// Keeps a job from workers until it is resumed, or resumes it. A worker that holds it learns of
+/// that with its next heartbeat.
+#[derive(Clone, Debug)]
+pub struct Pause {
+    pub owned: Owned,
+    pub paused: bool,
+}
+
 /// Opens another execution of a failed job.
 #[derive(Clone, Debug)]
 pub struct Retry {
@@ -461,6 +471,11 @@ pub enum Answer {
         created: bool,
     },
     Checkpoint(Box<Checkpoint>),
+    Step {
+        memo: Box<StepMemo>,
+        /// Whether this command recorded it.
+        created: bool,
+    },
     Schema(Box<SchemaEntry>),
     /// The redrive after its step.
     Redriven(Box<Redrive>),

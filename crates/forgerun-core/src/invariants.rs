@@ -19,7 +19,7 @@ pub fn job(job: &Job) -> Result<(), Broken> {
 }
 
 /// Every invariant of a job by name, and whether it holds.
-pub fn rules(job: &Job) -> [(&'static str, bool); 26] {
+pub fn rules(job: &Job) -> [(&'static str, bool); 27] {
     let waits = matches!(job.parked, Parked::ForPlace | Parked::ForTurn);
     let first_execution = *job.executions_past.first().unwrap_or(&job.execution);
     let order_of_errors = job.errors.iter().map(|error| (error.execution, error.attempt));
@@ -40,6 +40,7 @@ pub fn rules(job: &Job) -> [(&'static str, bool); 26] {
         ("a canceled job says who and why", (job.state == State::Canceled) == job.cancel.is_some()),
         ("only failed jobs are dead letters", job.dead_lettered_at.is_none() || job.state == State::Failed),
         ("only failed jobs have a reason", job.failure.is_none() || job.state == State::Failed),
+        ("no ended job is paused", !job.paused || !job.state.is_final()),
         ("only jobs that succeeded leave a result", job.result.is_none() || job.state == State::Succeeded),
         ("attempts count from one", job.attempt >= 1),
         ("attempts stay within the budget", job.attempt <= job.head.retry.attempts_max.max(1)),
@@ -170,7 +171,7 @@ mod tests {
     type Break = fn(&mut Job);
 
     /// A state, and how to break a valid job in it.
-    const SPOILT: [(&str, State, Break); 26] = [
+    const SPOILT: [(&str, State, Break); 27] = [
         ("a worker holds a job exactly while it is assigned or running", State::Running, |job| {
             job.lease = None
         }),
@@ -199,6 +200,7 @@ mod tests {
         ("no execution comes back", State::Failed, |job| job.executions_past.push(job.execution)),
         ("executions are bounded", State::Failed, many_executions),
         ("a held back job was never queued", State::Queued, |job| job.hold = true),
+        ("no ended job is paused", State::Succeeded, |job| job.paused = true),
         ("only queued jobs wait", State::Created, |job| job.available_at = Some(Time::MAX)),
         ("only queued jobs with a limit are parked", State::Queued, |job| job.parked = Parked::TurnCame),
         ("a parked job knows when it is looked at again", State::Queued, parked_for_ever),

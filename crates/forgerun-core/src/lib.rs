@@ -32,6 +32,8 @@ pub mod id;
 pub mod invariants;
 pub mod item;
 pub mod limits;
+pub mod log;
+pub mod memo;
 pub mod node;
 pub mod pace;
 pub mod queue;

@@ -194,6 +194,12 @@ pub const JITTER_MAX: Duration = Duration::from_secs(24 * 3600);
 /// Bytes of a checkpoint. It is read and written whole.
 pub const CHECKPOINT_BYTES_MAX: usize = 256 * 1024;
 
+/// Named steps of a job with a recorded result.
+pub const STEPS_MAX: usize = 1000;
+
+/// Bytes of the recorded results of a job's steps and their names. A list reads all of them.
+pub const STEPS_BYTES_MAX: u64 = 1024 * 1024;
+
 /// Schemas of a client. One record names them all.
 pub const SCHEMAS_MAX: usize = 200;
 
@@ -277,3 +283,43 @@ pub const DELIVERY_KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Signing keys kept; a rotation deletes the oldest beyond it.
 pub const SIGNING_KEYS_MAX: usize = 8;
+
+/// Default bound on the bytes of an attempt's log; beyond it the oldest lines are deleted.
+pub const LOG_BYTES: u64 = 1024 * 1024;
+
+/// The smallest bound on the bytes of an attempt's log: a few chunks must fit.
+pub const LOG_BYTES_MIN: u64 = 256 * 1024;
+
+/// A job keeps the log of this many full attempts.
+pub const LOG_JOB_FACTOR: u64 = 8;
+
+/// Bytes of one chunk of lines: few enough that deleting the oldest chunk leaves most of a log.
+pub const LOG_CHUNK_BYTES_MAX: usize = 128 * 1024;
+
+/// What a chunk counts beside its lines: rows without much in them must not be free.
+pub const LOG_CHUNK_OVERHEAD: u64 = 128;
+
+/// Lines of one request.
+pub const LOG_LINES_MAX: usize = 1000;
+
+/// Bytes of one line.
+pub const LOG_LINE_BYTES_MAX: usize = 16 * 1024;
+
+/// Bytes of the name of a log stream or level.
+pub const LOG_NAME_BYTES_MAX: usize = 32;
+
+/// Pause between two appends of log lines of a node: their syncs must not keep submissions waiting.
+/// With a batch at a time, more lines make larger batches.
+pub const LOG_PAUSE: Duration = Duration::from_millis(50);
+
+/// Bytes of log lines that wait to be written on a node; further ones are refused.
+pub const LOG_QUEUE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Bytes of log lines in one transaction.
+pub const LOG_APPEND_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// How long a node relies on what it read of the bytes of a client's logs.
+pub const LOG_CLIENT_BYTES_READ: Duration = Duration::from_secs(60);
+
+/// Bytes of logs kept for one client. Beyond it no lines are accepted until old ones are deleted.
+pub const LOG_CLIENT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use forgerun_core::command::{Claim, Content, Output, Owned, Retry, Submit};
 use forgerun_core::id::{ClientId, ExecutionId, JobId, KeyId, WebhookId};
 use forgerun_core::job::Job;
+use forgerun_core::log::LogBatch;
 use forgerun_core::rows::Render;
 use forgerun_core::time::Time;
 use forgerun_core::{Answer, Command};
@@ -18,6 +19,7 @@ use crate::committer::{self, CommandQueue, CommitContext};
 use crate::ids::Ids;
 use crate::intake::{self, Intake};
 use crate::journal::JournalReader;
+use crate::logs::{self, Appended, LogQueue};
 use crate::loops::Loops;
 use crate::options::Options;
 use crate::timers::Alarm;
@@ -36,6 +38,7 @@ struct EngineState {
     context: Arc<CommitContext>,
     commands: CommandQueue,
     ids: Arc<Ids>,
+    logs: LogQueue,
     result_bytes_max: u64,
     loops: Loops,
 }
@@ -68,6 +71,8 @@ impl Engine {
         } else {
             loops.spawn_vital(committer);
         }
+        let (logs, log_writer) = logs::log_writer(context.clone(), &options, stop.clone());
+        loops.spawn_vital(log_writer);
         let ids = Arc::new(Ids::default());
         let timers =
             timers::run(context.clone(), commands.clone(), ids.clone(), options.clone(), stop.clone());
@@ -76,7 +81,8 @@ impl Engine {
         let refresh = options.news_refresh;
         loops.spawn_vital(sweeper::run(context.clone(), options, stop.clone()));
         loops.spawn(listen(context.clone(), news, refresh, stop));
-        Engine { inner: Arc::new(EngineState { context, commands, ids, result_bytes_max, loops }) }
+        let state = EngineState { context, commands, ids, logs, result_bytes_max, loops };
+        Engine { inner: Arc::new(state) }
     }
 
     /// Runs a command. Refuses at once if the queue is full.
@@ -126,6 +132,20 @@ impl Engine {
     /// a transaction if there is room.
     pub async fn run_each(&self, commands: Vec<Command>) -> Vec<Result<Answer, Error>> {
         self.inner.commands.run_all(commands).await
+    }
+
+    /// Appends log lines of an attempt, together with those of others. They are durable when it
+    /// returns. Refused at once if too many wait.
+    pub async fn append_log(&self, batch: LogBatch) -> Result<Appended, Error> {
+        if self.is_stopping() {
+            return Err(Error::Stopped);
+        }
+        self.inner.logs.append(batch).await
+    }
+
+    /// Jobs to whose logs this node appends lines from now on.
+    pub fn log_news(&self) -> broadcast::Receiver<Arc<[JobId]>> {
+        self.inner.logs.news()
     }
 
     /// Runs a command about one job: returns the job, and whether it changed.

@@ -23,6 +23,7 @@ mod ids;
 mod intake;
 pub mod journal;
 mod lists;
+mod logs;
 mod loops;
 pub mod observer;
 mod options;
@@ -43,6 +44,7 @@ pub use delivery::{
 };
 pub use engine::Engine;
 pub use intake::{Intake, IntakeError};
+pub use logs::Appended;
 pub use options::Options;
 pub use redrive::{RedriveHandle, RedriveLoop};
 pub use schedules::{Recurrence, RecurrenceError};

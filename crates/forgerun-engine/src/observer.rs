@@ -19,6 +19,9 @@ pub trait Observer: Send + Sync + Debug + 'static {
 
     /// Events were deleted before a sink had sent them: it was behind for too long.
     fn dropped(&self, _sink: &str, _n_events: u64) {}
+
+    /// Log lines of jobs were written.
+    fn logged(&self, _n_lines: u64) {}
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -39,6 +39,8 @@ pub struct Options {
     /// bound.
     pub queue_max: Option<u64>,
     pub result_bytes_max: u64,
+    /// Bytes of the log of an attempt; beyond it the oldest lines are deleted.
+    pub log_bytes_max: u64,
     pub observer: Arc<dyn Observer>,
 }
 
@@ -66,6 +68,7 @@ impl Default for Options {
             delivery_keep: limits::DELIVERY_KEEP,
             queue_max: None,
             result_bytes_max: 1 << 30,
+            log_bytes_max: limits::LOG_BYTES,
             observer: Arc::new(NoObserver),
         }
     }

@@ -489,6 +489,7 @@ pub(crate) fn engine_options(config: &Config) -> Options {
         revoked_key_keep: config.retention.revoked_keys,
         delivery_keep: config.retention.deliveries,
         result_bytes_max: config.limits.max_result_bytes,
+        log_bytes_max: config.limits.log_bytes,
         sink_lag_max: config.sinks.max_lag,
         queue_max: Some(config.limits.queue_size),
         ..Options::default()

@@ -50,6 +50,10 @@ impl Observer for JobLog {
         self.observer.dropped(sink, n_events);
     }
 
+    fn logged(&self, n_lines: u64) {
+        self.observer.logged(n_lines);
+    }
+
     /// Logs the number of deleted rows since the last line, if any. Jobs are deleted by timers, the
     /// rest by a sweep.
     fn swept(&self, swept: &Swept) {
@@ -58,13 +62,15 @@ impl Observer for JobLog {
         if jobs == 0 && swept.total() == 0 {
             return;
         }
-        let Swept { journal_rows, tombstones, revoked_keys, deliveries, results, limits, blobs } = *swept;
+        let Swept { journal_rows, tombstones, revoked_keys, deliveries, results, limits, blobs, log_chunks } =
+            *swept;
         tracing::info!(
             event = "cleanup",
             jobs,
             results,
             limits,
             blobs,
+            log_chunks,
             tombstones,
             revoked_keys,
             deliveries,

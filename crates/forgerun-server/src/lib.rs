@@ -37,6 +37,7 @@ pub(crate) mod events;
 pub mod http;
 mod http_client;
 mod job_log;
+mod job_logs;
 pub mod limits;
 pub mod metrics;
 mod migrate;

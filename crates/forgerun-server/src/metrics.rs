@@ -86,6 +86,7 @@ pub struct Metrics {
     dead_letters: Counter,
     leases_lost: Counter,
     heartbeats: Counter,
+    log_lines: Counter,
     queue_wait: Histogram,
     assigned_wait: Histogram,
     execution: Histogram,
@@ -169,6 +170,7 @@ impl Metrics {
             dead_letters: Counter::default(),
             leases_lost: Counter::default(),
             heartbeats: Counter::default(),
+            log_lines: Counter::default(),
             queue_wait: seconds(),
             assigned_wait: seconds(),
             execution: seconds(),
@@ -259,6 +261,11 @@ impl Metrics {
             "worker_heartbeats",
             "Signs of life of workers that hold a job",
             self.heartbeats.clone(),
+        );
+        registry.register(
+            "forgerun_job_log_lines",
+            "Log lines of jobs that were stored",
+            self.log_lines.clone(),
         );
         registry.register("job_queue_depth", "Jobs that wait", self.queue_depth.clone());
         registry.register(
@@ -413,6 +420,10 @@ impl Observer for Metrics {
 
     fn dropped(&self, sink: &str, n_events: u64) {
         self.sinks.dropped(sink, n_events);
+    }
+
+    fn logged(&self, n_lines: u64) {
+        self.log_lines.inc_by(n_lines);
     }
 }
 

@@ -129,6 +129,10 @@ impl Observer for StreamObserver {
     fn dropped(&self, sink: &str, n_events: u64) {
         self.counts.dropped(sink, n_events);
     }
+
+    fn logged(&self, n_lines: u64) {
+        self.counts.logged(n_lines);
+    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgerun_core::command::{Cancel, Idempotency, NewJob, Owned, QueueChange, QueueCommand, Submit};
-use forgerun_core::id::ClientId;
+use forgerun_core::command::{Cancel, Idempotency, NewJob, Owned, Pause, QueueChange, QueueCommand, Submit};
+use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::{Conflict, Head, IdempotencyKey, Input, Limit, Name, Rate, Unique};
 use forgerun_core::queue::QueueId;
 use forgerun_core::retry::RetryPolicy;
@@ -38,6 +38,7 @@ pub(crate) async fn live(context: Arc<SimContext>, number: u64, n_actions: u64) 
             }
             0 => cancel(&context, &engine, client).await,
             1 => retry(&context, &engine, client).await,
+            2 if context.world.chance(500) => pause_job(&context, &engine, client).await,
             2 => pause(&context, &engine).await,
             3 => trespass(&context, &engine, client).await,
             4 => workflows::begin(&context, client, action).await,
@@ -130,6 +131,19 @@ async fn cancel(context: &SimContext, engine: &Engine, client: ClientId) {
         context.log.note(|| format!("client {client} cancels {}", job.id));
         context.acknowledged.canceled(&job);
     }
+}
+
+async fn pause_job(context: &SimContext, engine: &Engine, client: ClientId) {
+    let Some(job) = context.acknowledged.some_job_of(client, context.world.roll()) else { return };
+    let paused = context.world.chance(400);
+    if let Ok((job, true)) = engine.act(set_job_paused(job, client, paused)).await {
+        context.log.note(|| format!("client {client} pauses {}: {paused}", job.id));
+    }
+}
+
+/// A client pauses or resumes one of its jobs.
+pub(crate) fn set_job_paused(job: JobId, client: ClientId, paused: bool) -> Command {
+    Command::Pause(Pause { owned: Owned { job, client: Some(client) }, paused })
 }
 
 async fn retry(context: &SimContext, engine: &Engine, client: ClientId) {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forgerun_core::delivery::DeliveryStage;
+use forgerun_core::log::LogBatch;
 use forgerun_core::record::{Record, RecordKind, Stored};
 use forgerun_core::sink::{SinkCursor, SinkPosition};
 use forgerun_core::time::Time;
@@ -210,6 +211,10 @@ impl Store for FaultyStore {
 
     fn sweep(&self, sweep: Sweep) -> Boxed<'_, Swept> {
         self.disk.sweep(sweep)
+    }
+
+    fn append_logs(&self, batches: Vec<LogBatch>, bytes_max: u64) -> Boxed<'_, Vec<Option<u64>>> {
+        self.disk.append_logs(batches, bytes_max)
     }
 
     fn blobs(&self) -> &dyn Blobs {

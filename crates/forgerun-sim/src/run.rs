@@ -176,15 +176,17 @@ async fn calm_down(context: &SimContext, store: &FaultyStore) {
         context.nodes.crash().await;
     }
     for queue in clients::queues() {
-        let resume = clients::set_paused(queue, false);
-        while let Some(engine) = context.nodes.any() {
-            match engine.run(resume.clone()).await {
-                Err(Error::Overloaded) => context.world.pass(Duration::from_millis(10)).await,
-                _ => break,
-            }
-        }
+        run(context, clients::set_paused(queue, false)).await;
     }
     schedules::end(context, store).await;
+    // Workflows first, because their steps are resumed with them.
+    for is_workflow in [true, false] {
+        let jobs = all_jobs(store as &dyn Store).await;
+        let paused = jobs.iter().filter(|job| job.paused && job.head.workflow_head.is_some() == is_workflow);
+        for job in paused {
+            run(context, clients::set_job_paused(job.id, job.head.client, false)).await;
+        }
+    }
     let auditor = &store.auditor;
     let store: &dyn Store = store;
     let open =
@@ -206,6 +208,16 @@ async fn calm_down(context: &SimContext, store: &FaultyStore) {
     }
     for job in all_jobs(store).await.iter().filter(|job| !job.state.is_final()) {
         context.log.broken(format!("job {} never ended: {:?} {:?}", job.id, job.state, job.shelf()));
+    }
+}
+
+/// Runs a command, after a while if there is no room for it.
+async fn run(context: &SimContext, command: Command) {
+    while let Some(engine) = context.nodes.any() {
+        match engine.run(command.clone()).await {
+            Err(Error::Overloaded) => context.world.pass(Duration::from_millis(10)).await,
+            _ => break,
+        }
     }
 }
 

@@ -13,6 +13,7 @@ mod error;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod front;
 mod id_suffix;
+mod logs;
 pub mod memory;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod migrations;
@@ -32,6 +33,7 @@ use std::ops::AddAssign;
 use std::pin::Pin;
 
 use forgerun_core::job::Shelf;
+use forgerun_core::log::LogBatch;
 use forgerun_core::rows::Minute;
 use forgerun_core::time::Time;
 use forgerun_core::{Changes, Rows, Wants};
@@ -40,6 +42,7 @@ use tokio::sync::broadcast;
 pub use blobs::{BlobPlace, Blobs, DoomedBlob, NoteUpload, ObjectPlace, Sink, Source};
 pub use error::{Error, Fault};
 pub use id_suffix::IdSuffix;
+pub use logs::{LogChunk, LogQuery};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub use migrations::SchemaStatus;
 pub use operator::OperatorQuery;
@@ -63,6 +66,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Reads without locking: one page of anything that can be looked up, listed or counted.
     fn read(&self, query: Query) -> Boxed<'_, Page>;
+
+    /// Appends log lines, one batch per job at most, all or nothing. Returns the number of the last line of each batch;
+    /// `None` if its job is gone. Beyond `bytes_max` bytes of an attempt the oldest chunks are deleted
+    /// ([`LogPlace::trim`](forgerun_core::log::LogPlace::trim)).
+    fn append_logs(&self, batches: Vec<LogBatch>, bytes_max: u64) -> Boxed<'_, Vec<Option<u64>>>;
 
     /// The bytes beside the rows.
     fn blobs(&self) -> &dyn Blobs;
@@ -153,13 +161,16 @@ pub struct Swept {
     pub results: usize,
     pub limits: usize,
     pub blobs: usize,
+    /// Log chunks whose job was deleted while they were written.
+    pub log_chunks: usize,
 }
 
 impl Swept {
     /// How many in all.
     pub const fn total(&self) -> usize {
-        let Swept { journal_rows, tombstones, revoked_keys, deliveries, results, limits, blobs } = *self;
-        journal_rows + tombstones + revoked_keys + deliveries + results + limits + blobs
+        let Swept { journal_rows, tombstones, revoked_keys, deliveries, results, limits, blobs, log_chunks } =
+            *self;
+        journal_rows + tombstones + revoked_keys + deliveries + results + limits + blobs + log_chunks
     }
 }
 
@@ -172,6 +183,7 @@ impl AddAssign for Swept {
         self.results += more.results;
         self.limits += more.limits;
         self.blobs += more.blobs;
+        self.log_chunks += more.log_chunks;
     }
 }
 

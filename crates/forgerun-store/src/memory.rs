@@ -4,6 +4,7 @@
 mod aside;
 mod blobs;
 mod deliveries;
+mod logs;
 mod operator;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +16,7 @@ use forgerun_core::history::JournalEntry;
 use forgerun_core::id::{BlobId, ClientId, ExecutionId, JobId, KeyId};
 use forgerun_core::item::ItemEnd;
 use forgerun_core::job::{IdempotencyKey, Input, Job, Lane, Name, QueueOrder, Shelf};
+use forgerun_core::log::LogBatch;
 use forgerun_core::queue::QueueId;
 use forgerun_core::record::{Record, RecordKey};
 use forgerun_core::rows::{Activity, Counts, KeyRow, LimitRow, Minute, MoreRows, NewResult, Outcome};
@@ -27,6 +29,7 @@ use tokio::sync::broadcast;
 
 use aside::SetAsideRows;
 use deliveries::DeliveryTables;
+use logs::LogTable;
 
 use crate::{
     Blobs, Boxed, Decide, Error, Fault, Filter, JobsAhead, JournalRow, ListPage, Page, Query, QueueCounts,
@@ -67,6 +70,7 @@ struct Tables {
     /// The place of the newest journal row, deleted or not: a number given twice would hide a row from its readers.
     journal_end: i64,
     delivery_tables: DeliveryTables,
+    logs: LogTable,
     aside: SetAsideRows,
 }
 
@@ -139,6 +143,16 @@ impl Store for Memory {
         Box::pin(async move {
             let swept = self.tables().sweep(&sweep, &self.blobs);
             Ok(Swept { blobs: self.blobs.sweep(sweep.loose_before, sweep.limit), ..swept })
+        })
+    }
+
+    fn append_logs(&self, batches: Vec<LogBatch>, bytes_max: u64) -> Boxed<'_, Vec<Option<u64>>> {
+        Box::pin(async move {
+            let mut tables = self.tables();
+            let append = |batch: &LogBatch| {
+                tables.jobs.contains_key(&batch.job).then(|| tables.logs.append(batch, bytes_max))
+            };
+            Ok(batches.iter().map(append).collect())
         })
     }
 
@@ -242,6 +256,7 @@ impl Tables {
         for forgotten in &changes.forgotten {
             self.remove(forgotten.job);
             self.inputs.remove(&forgotten.job);
+            self.logs.delete(forgotten.job);
             for execution in &forgotten.executions {
                 self.executions.remove(execution);
                 self.outcomes.remove(execution);
@@ -446,6 +461,9 @@ impl Tables {
             }
             Query::SetAside { limit } => Page::SetAside(self.aside.list(limit)),
             Query::Operator(query) => self.answer_operator(query),
+            Query::Logs(query) => Page::Logs(self.logs.read(&query)),
+            Query::LogSummary { job, attempt } => Page::LogSummary(self.logs.summary(job, attempt)),
+            Query::LogBytes(client) => Page::Count(self.logs.bytes_of(client)),
         })
     }
 
@@ -506,7 +524,7 @@ impl Tables {
             deliveries: self.delivery_tables.sweep(sweep.deliveries_before, sweep.limit),
             results: self.remove_expired(sweep, blobs),
             limits: self.remove_idle_limits(sweep),
-            blobs: 0,
+            ..Swept::default()
         }
     }
 

@@ -13,6 +13,7 @@ use forgerun_core::history::{Event, JournalEntry};
 use forgerun_core::id::{ClientId, DeliveryId, ExecutionId, JobId, WebhookId};
 use forgerun_core::item::ItemEnd;
 use forgerun_core::job::{Input, Job, Lane, Name, QueueOrder, Shelf};
+use forgerun_core::log::LogSummary;
 use forgerun_core::queue::Owner;
 use forgerun_core::record::{Record, RecordKey, RecordKind, Stored};
 use forgerun_core::rows::{Activity, Counts, LimitRow, Minute, Outcome};
@@ -23,7 +24,7 @@ use forgerun_core::webhook::{SigningKey, Webhook};
 use forgerun_core::workflow::WorkflowHead;
 
 use crate::operator::OperatorQuery;
-use crate::{Error, IdSuffix, Store};
+use crate::{Error, IdSuffix, LogChunk, LogQuery, Store};
 
 /// One question.
 #[derive(Clone, Debug)]
@@ -64,6 +65,9 @@ pub enum Query {
     SigningKeys,
     SetAside { limit: usize },
     Operator(OperatorQuery),
+    Logs(LogQuery),
+    LogSummary { job: JobId, attempt: Option<u32> },
+    LogBytes(ClientId),
 }
 
 /// One answer; always the variant that belongs to the question.
@@ -103,6 +107,8 @@ pub enum Page {
     ActivityByMinute(Vec<(Minute, Activity)>),
     Clients(Vec<Client>),
     ApiKeys(Vec<ApiKey>),
+    Logs(Vec<LogChunk>),
+    LogSummary(LogSummary),
 }
 
 /// Clients whose lists are merged to show jobs of all of them that are in rare states. With more, the jobs are walked by id.
@@ -528,6 +534,21 @@ impl dyn Store {
     /// The keys that deliveries are signed with, oldest first.
     pub async fn signing_keys(&self) -> Result<Vec<SigningKey>, Error> {
         page!(self, Query::SigningKeys, SigningKeys)
+    }
+
+    /// Chunks of a job's log, oldest first.
+    pub async fn logs(&self, query: LogQuery) -> Result<Vec<LogChunk>, Error> {
+        page!(self, Query::Logs(query), Logs)
+    }
+
+    /// How much there is of the log of a job, or of one attempt.
+    pub async fn log_summary(&self, job: JobId, attempt: Option<u32>) -> Result<LogSummary, Error> {
+        page!(self, Query::LogSummary { job, attempt }, LogSummary)
+    }
+
+    /// Bytes of all logs of a client.
+    pub async fn log_bytes(&self, client: ClientId) -> Result<u64, Error> {
+        page!(self, Query::LogBytes(client), Count)
     }
 
     /// Rows that are set aside, jobs first: nobody could read them, or the rules broke on them.

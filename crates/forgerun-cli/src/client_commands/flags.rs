@@ -23,10 +23,16 @@ pub enum ClientCommand {
     Wait(WaitFlags),
     /// Follow the events of one job or of all; reconnects when the connection breaks
     Watch(WatchFlags),
+    /// Show what a job's worker printed; -f follows it
+    Logs(LogsFlags),
     /// Cancel a job
     Cancel(JobFlags),
     /// Retry a failed job
     Retry(JobFlags),
+    /// Keep a job, or a workflow with its steps, from workers until it is resumed
+    Pause(JobFlags),
+    /// Hand out a paused job again, or go on with a paused workflow
+    Resume(JobFlags),
     /// Show the report of an ended job, event by event
     Report(JobFlags),
     /// Download a job's result; run again, an interrupted download continues
@@ -170,6 +176,27 @@ pub struct WaitFlags {
     /// Longest wait [default: as long as it takes]
     #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
     pub(crate) timeout: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub struct LogsFlags {
+    /// The job: its id, or the last 6 characters of it or more
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) id: String,
+    /// Go on with new lines until the job ends
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Only lines of this stream, such as stderr or output
+    #[arg(long, value_name = "S")]
+    pub(crate) stream: Option<String>,
+    /// Only lines of this attempt
+    #[arg(long, value_name = "N")]
+    pub(crate) attempt: Option<u32>,
+    /// Only lines that contain this text
+    #[arg(long = "grep", value_name = "TEXT")]
+    pub(crate) text: Option<String>,
     #[command(flatten)]
     pub(crate) connection: Connection,
 }

@@ -118,6 +118,20 @@ pub(super) async fn cancel(flags: &JobFlags) -> Result<Exit, CommandError> {
     )
 }
 
+/// Pauses or resumes a job; a workflow with its steps.
+pub(super) async fn set_paused(flags: &JobFlags, paused: bool) -> Result<Exit, CommandError> {
+    let client = flags.connection.client()?;
+    let id = ids::whole(&client, &flags.id).await?;
+    let job = match paused {
+        true => client.forge().pause(&id).await?,
+        false => client.forge().resume(&id).await?,
+    };
+    changed(
+        flags,
+        json!({"job_id": job.job_id, "state": job.state, "paused": job.paused, "updated_at": job.updated_at}),
+    )
+}
+
 pub(super) async fn retry(flags: &JobFlags) -> Result<Exit, CommandError> {
     let client = flags.connection.client()?;
     let retried = client.forge().retry(&ids::whole(&client, &flags.id).await?).await?;

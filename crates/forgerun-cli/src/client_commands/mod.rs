@@ -14,6 +14,7 @@ mod follow;
 mod health;
 mod ids;
 mod jobs;
+mod logs;
 mod queues;
 mod schedules;
 mod screen;
@@ -51,8 +52,11 @@ async fn dispatch(command: &ClientCommand) -> Result<Exit, CommandError> {
         ClientCommand::List(flags) => jobs::list(flags).await,
         ClientCommand::Wait(flags) => follow::wait(flags).await,
         ClientCommand::Watch(flags) => watch::watch(flags).await,
+        ClientCommand::Logs(flags) => logs::logs(flags).await,
         ClientCommand::Cancel(flags) => jobs::cancel(flags).await,
         ClientCommand::Retry(flags) => jobs::retry(flags).await,
+        ClientCommand::Pause(flags) => jobs::set_paused(flags, true).await,
+        ClientCommand::Resume(flags) => jobs::set_paused(flags, false).await,
         ClientCommand::Report(flags) => jobs::report(flags).await,
         ClientCommand::Result(flags) => jobs::result(flags).await,
         ClientCommand::Queues(flags) => queues::queues(flags).await,
@@ -90,8 +94,11 @@ fn is_for_operator(command: &ClientCommand) -> bool {
         | ClientCommand::List(_)
         | ClientCommand::Wait(_)
         | ClientCommand::Watch(_)
+        | ClientCommand::Logs(_)
         | ClientCommand::Cancel(_)
         | ClientCommand::Retry(_)
+        | ClientCommand::Pause(_)
+        | ClientCommand::Resume(_)
         | ClientCommand::Report(_)
         | ClientCommand::Result(_)
         | ClientCommand::Workflows(_)

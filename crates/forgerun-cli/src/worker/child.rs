@@ -27,6 +27,7 @@ use super::JOB_VARIABLES;
 use super::exec::Exec;
 use super::files::JobFiles;
 use super::lines::{Lines, Progress};
+use super::logged::LoggedLines;
 
 /// How long the pipes may stay open after the end: for processes that the program started.
 const PIPE_GRACE: Duration = Duration::from_secs(1);
@@ -96,14 +97,17 @@ impl Child {
         let stdin = self.process.stdin.take().map(|pipe| tokio::spawn(write(pipe, job.input().to_owned())));
         let (too_much, mut overflow) = watch::channel(false);
         let (enough, stop_reading) = watch::channel(false);
+        let errors = exec.logs.then(|| LoggedLines::new(context, "stderr"));
+        let output = exec.stream.then(|| LoggedLines::new(context, "output"));
         let stdout = self.process.stdout.take();
-        let stdout = stdout.map(|pipe| tokio::spawn(read_output(pipe, too_much, stop_reading.clone())));
+        let stdout =
+            stdout.map(|pipe| tokio::spawn(read_output(pipe, too_much, stop_reading.clone(), output)));
         let (progress, news) = watch::channel(None);
         let stderr = self
             .process
             .stderr
             .take()
-            .map(|pipe| tokio::spawn(read_errors(pipe, progress, exec.pass_on, stop_reading)));
+            .map(|pipe| tokio::spawn(read_errors(pipe, progress, exec.pass_on, stop_reading, errors)));
         let telling = tokio::spawn(report_progress(news, context.clone()));
 
         let limit = async {
@@ -222,6 +226,7 @@ async fn read_output(
     mut pipe: ChildStdout,
     too_much: watch::Sender<bool>,
     mut enough: watch::Receiver<bool>,
+    mut logged: Option<LoggedLines>,
 ) -> Result<Spool, Failure> {
     let mut spool = Spool::new(limits::OUTPUT_BYTES_MAX);
     let mut buffer = vec![0; READ_BYTES];
@@ -229,6 +234,9 @@ async fn read_output(
         let n = read(&mut pipe, &mut buffer, &mut enough).await;
         if n == 0 {
             return Ok(spool);
+        }
+        if let Some(logged) = &mut logged {
+            logged.take(&buffer[..n]);
         }
         let failure = match spool.write(&buffer[..n]).await {
             Ok(()) => continue,
@@ -247,6 +255,7 @@ async fn read_errors(
     progress: watch::Sender<Option<Progress>>,
     pass_on: bool,
     mut enough: watch::Receiver<bool>,
+    mut logged: Option<LoggedLines>,
 ) -> Lines {
     let mut lines = Lines::default();
     let mut buffer = vec![0; READ_BYTES];
@@ -259,6 +268,9 @@ async fn read_errors(
         if pass_on {
             let _ = ours.write_all(&buffer[..n]).await;
             let _ = ours.flush().await;
+        }
+        if let Some(logged) = &mut logged {
+            logged.take(&buffer[..n]);
         }
         if let Some(newest) = lines.take(&buffer[..n]) {
             progress.send_replace(Some(newest));

@@ -22,6 +22,10 @@ pub(super) struct Exec {
     pub(super) result_type: Option<String>,
     /// Whether standard error is forwarded to ours.
     pub(super) pass_on: bool,
+    /// Whether standard error goes to the log of the job.
+    pub(super) logs: bool,
+    /// Whether standard output goes there too, as stream `output`.
+    pub(super) stream: bool,
 }
 
 impl Handler for Exec {

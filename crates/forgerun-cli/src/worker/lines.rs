@@ -57,7 +57,7 @@ impl Lines {
 }
 
 /// `forgerun: progress N [text]`.
-fn parse(line: &str) -> Option<Progress> {
+pub(super) fn parse(line: &str) -> Option<Progress> {
     let rest = line.strip_prefix("forgerun: progress ")?.trim_start();
     let (number, text) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let percent =

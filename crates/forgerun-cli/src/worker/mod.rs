@@ -4,6 +4,7 @@ mod child;
 mod exec;
 mod files;
 mod lines;
+mod logged;
 mod program;
 
 use std::io::Write;
@@ -50,7 +51,7 @@ The program finds FORGERUN_JOB_ID, FORGERUN_JOB_TYPE, FORGERUN_QUEUE, FORGERUN_A
 traceparent, FORGERUN_TRACEPARENT in its environment. For a step of a workflow FORGERUN_PARENT_RESULTS names a file with the results of the
 steps before it, {\"step\": result}. It may write the media type of its result to the file FORGERUN_RESULT_TYPE_FILE.
 Exit code 0 succeeds, 75 asks for a retry, 65 fails for good; any other code, and a signal, fail as the retry policy says.
-A line `forgerun: progress N [text]` on standard error is progress; its last lines are the message of a failure.
+A line `forgerun: progress N [text]` on standard error is progress; its other lines go to the job's log, the last ones are the message of a failure.
 Cancelled or out of time, its process group gets SIGTERM, and SIGKILL after --grace.";
 
 const HTTP_HELP: &str = "\
@@ -93,6 +94,12 @@ pub struct ExecFlags {
     /// The media type of output that is not JSON [default: application/octet-stream]
     #[arg(long, value_name = "MEDIA", value_parser = media_type)]
     result_type: Option<String>,
+    /// Send standard output to the job's log line by line, as stream `output`, besides keeping it as the result
+    #[arg(long, conflicts_with = "no_logs")]
+    stream: bool,
+    /// Do not send standard error to the job's log
+    #[arg(long)]
+    no_logs: bool,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<String>,
@@ -169,6 +176,8 @@ fn exec_worker(flags: &ExecFlags) -> Result<WorkerBuilder, CommandError> {
         grace: flags.grace,
         result_type: flags.result_type.clone(),
         pass_on: !flags.connection.quiet,
+        logs: !flags.no_logs,
+        stream: flags.stream,
     };
     let builder = Work::builder(flags.connection.worker()?).grace(flags.grace + BEYOND_GRACE);
     Ok(with_type(builder, &flags.common, handler))

@@ -8,7 +8,7 @@ use http::Method;
 use http::header::ACCEPT;
 use serde_json::Value;
 
-use super::{Canceled, Forge, Job, JobReport, Jobs, Retried};
+use super::{Canceled, Forge, Job, JobReport, Jobs, Paused, Retried};
 use crate::client::{Call, read};
 use crate::download::Download;
 use crate::error::Error;
@@ -137,6 +137,22 @@ impl Forge<'_> {
     pub async fn cancel(&self, job_id: &str) -> Result<Canceled, Error> {
         // A repetition answers with the state the job has, so it is harmless.
         self.client.fetch(&self.client.post(&self.path(job_id, "/cancel"))?.harmless()).await
+    }
+
+    /// Keeps a job from workers until it is resumed. Its state stays, and deadlines run on.
+    ///
+    /// # Errors
+    /// [`Error::Validation`] (`INVALID_STATE_TRANSITION`) if it has ended.
+    pub async fn pause(&self, job_id: &str) -> Result<Paused, Error> {
+        self.client.fetch(&self.client.post(&self.path(job_id, "/pause"))?.harmless()).await
+    }
+
+    /// Hands a paused job out again. A job that is not paused stays as it is.
+    ///
+    /// # Errors
+    /// [`Error::Resource`] if there is no such job.
+    pub async fn resume(&self, job_id: &str) -> Result<Paused, Error> {
+        self.client.fetch(&self.client.post(&self.path(job_id, "/resume"))?.harmless()).await
     }
 
     /// Begins a failed job again.

@@ -3,6 +3,7 @@
 mod admin;
 mod children;
 mod jobs;
+mod logs;
 mod many;
 mod outcome;
 mod schedules;
@@ -13,12 +14,14 @@ mod workflows;
 pub use admin::{NewWebhook, Webhook};
 pub use children::ChildStep;
 pub use jobs::{Failure, Filter};
+pub use logs::LogFilter;
 pub use submit::{Submit, Submitted};
 pub use waits::WaitStep;
 
 pub use forgerun_wire::forge::{
     CanceledView as Canceled, ClientView as ClientId, EventView as Event, KeyView as Key,
-    ReportView as JobReport, RetriedView as Retried, ScheduleView as Schedule,
+    LogLineView as LogLine, LogsView as Logs, PausedView as Paused, ReportView as JobReport,
+    RetriedView as Retried, ScheduleView as Schedule,
 };
 
 /// A job as `/v1` shows it.

@@ -31,8 +31,14 @@ impl Event {
 
     /// Whether it is the last of its job: the job has ended, and the server will not try again by itself.
     pub fn is_end(&self) -> bool {
-        let ends =
-            ["job-completed", "job-failed", "job-timed-out", "job-completed-with-errors", "job-cancelled"];
+        let ends = [
+            "job-completed",
+            "job-failed",
+            "job-timed-out",
+            "job-completed-with-errors",
+            "job-cancelled",
+            "end",
+        ];
         ends.contains(&self.name.as_str())
     }
 }

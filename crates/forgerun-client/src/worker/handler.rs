@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
+use super::log::JobLog;
 use super::steps::StepResults;
 use crate::client::Client;
 use crate::error::Error;
@@ -198,6 +199,7 @@ pub struct Context {
     pub(crate) job: std::sync::Arc<ClaimedJob>,
     pub(crate) canceled: watch::Receiver<Option<Canceled>>,
     pub(crate) steps: std::sync::Arc<StepResults>,
+    pub(crate) logs: std::sync::Arc<JobLog>,
 }
 
 impl Context {

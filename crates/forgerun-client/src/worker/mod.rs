@@ -14,6 +14,7 @@ mod builder;
 mod exchange;
 mod handler;
 mod http;
+mod log;
 mod report;
 mod room;
 mod run;
@@ -25,6 +26,7 @@ mod stream;
 pub use self::http::{HttpHandler, Sign};
 pub use builder::WorkerBuilder;
 pub use handler::{Canceled, Context, Failure, Handler, Output, RetryAdvice};
+pub use log::LogLine;
 pub use run::{Note, Stopped, Worker};
 pub use spool::{Spool, SpoolError};
 

@@ -367,6 +367,7 @@ impl Shared {
             job: job.clone(),
             canceled,
             steps: Arc::default(),
+            logs: Arc::default(),
         };
         let Some(handler) = self.wait_for_handler(job, &context).await else {
             self.active.remove(job);
@@ -379,6 +380,7 @@ impl Shared {
         // The next job begins while the server hears of this one.
         let _report = self.room.report().await;
         drop((handler, place));
+        context.logs.finish().await;
         let reason = *context.canceled.borrow();
         let reported = match (reason, &outcome) {
             (Some(Canceled::ByServer), _) => Ok(Reported::Lost),

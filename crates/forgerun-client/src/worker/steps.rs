@@ -1,4 +1,5 @@
-//! Named steps of a handler whose results are kept over attempts, in the checkpoint of the job: one JSON object of results by name.
+//! Named steps of a handler whose results are kept over attempts. Each is recorded by itself; for a server that does not do that, all go into the
+//! checkpoint of the job, as one JSON object of results by name.
 
 use http::HeaderName;
 use serde::de::DeserializeOwned;
@@ -13,8 +14,16 @@ use crate::path::segment;
 
 const LEASE_TOKEN: HeaderName = HeaderName::from_static("lease-token");
 
-/// Results of steps by name; `None` until they were asked for.
-pub(crate) type StepResults = Mutex<Option<Map<String, Value>>>;
+/// Recorded steps; `None` until they were asked for.
+pub(crate) type StepResults = Mutex<Option<Recorded>>;
+
+#[derive(Default)]
+pub(crate) struct Recorded {
+    /// Results by name.
+    results: Map<String, Value>,
+    /// Whether the server records each step by itself.
+    one_by_one: bool,
+}
 
 #[derive(Deserialize)]
 struct Resume {
@@ -22,6 +31,8 @@ struct Resume {
     has_checkpoint: bool,
     #[serde(default)]
     state: Value,
+    /// `None` from a server that does not record steps one by one.
+    steps: Option<Map<String, Value>>,
 }
 
 impl Context {
@@ -56,24 +67,38 @@ impl Context {
             let path = format!("ojs/v1/checkpoints/{}/resume", segment(&self.job.id));
             let resume: Resume = self.client.fetch(&self.client.get(&path)?).await?;
             let state = if resume.has_checkpoint { resume.state } else { json!({}) };
-            let Value::Object(recorded) = state else {
+            // What a worker without single steps saved counts too.
+            let Value::Object(mut recorded) = state else {
                 return Err(Error::Usage("the checkpoint of the job is no object of steps".to_owned()));
             };
-            *results = Some(recorded);
+            let one_by_one = resume.steps.is_some();
+            recorded.extend(resume.steps.unwrap_or_default());
+            *results = Some(Recorded { results: recorded, one_by_one });
         }
-        Ok(results.as_ref().and_then(|results| results.get(name)).cloned())
+        Ok(results.as_ref().and_then(|recorded| recorded.results.get(name)).cloned())
     }
 
     async fn record(&self, name: &str, value: Value) -> Result<(), Error> {
         // Held while it is sent, so that steps that end at the same time do not write over each other.
-        let mut results = self.steps.lock().await;
-        let results = results.get_or_insert_default();
-        results.insert(name.to_owned(), value);
-        let url = self.client.url(&format!("ojs/v1/checkpoints/{}", segment(&self.job.id)))?;
-        let mut call = Call::new(http::Method::PUT, url).json(&json!({"state": results}))?;
+        let mut recorded = self.steps.lock().await;
+        let Recorded { results, one_by_one } = recorded.get_or_insert_default();
+        let (path, body) = match one_by_one {
+            true => {
+                let path = format!("ojs/v1/jobs/{}/checkpoint/{}", segment(&self.job.id), segment(name));
+                (path, json!({"result": value}))
+            }
+            false => {
+                let mut all = results.clone();
+                all.insert(name.to_owned(), value.clone());
+                (format!("ojs/v1/checkpoints/{}", segment(&self.job.id)), json!({"state": all}))
+            }
+        };
+        let mut call = Call::new(http::Method::PUT, self.client.url(&path)?).json(&body)?.harmless();
         if let Some(token) = &self.job.lease_token {
             call = call.header(LEASE_TOKEN, token)?;
         }
-        self.client.send(&call).await.map(drop)
+        self.client.send(&call).await?;
+        results.insert(name.to_owned(), value);
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use forgerun_client::worker::{Canceled, ClaimedJob, Context, Failure, Output, Stopped};
+use forgerun_client::worker::{Canceled, ClaimedJob, Context, Failure, LogLine, Output, Stopped};
 use forgerun_client::{Client, Error, Worker};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -30,6 +30,9 @@ async fn server(jobs: Vec<Value>, lost: &'static [&'static str]) -> Foreign {
         }
         "/ojs/v1/checkpoints/resumed/resume" => {
             Reply::json(200, &[], json!({"has_checkpoint": true, "state": {"charge": 5}}))
+        }
+        "/ojs/v1/checkpoints/single/resume" => {
+            Reply::json(200, &[], json!({"has_checkpoint": true, "state": {}, "steps": {"charge": 5}}))
         }
         _ => Reply::json(200, &[], json!({})),
     })
@@ -176,6 +179,45 @@ async fn a_step_that_is_recorded_is_not_done_again() {
     assert_eq!(states("new"), [json!({"charge": 7}), json!({"charge": 7, "ship": true})]);
     assert_eq!(states("resumed"), [json!({"charge": 5, "ship": true})]);
     assert!(records.iter().all(|record| record.header("lease-token").is_some()));
+}
+
+#[tokio::test]
+async fn steps_are_recorded_one_by_one_where_the_server_does_that() {
+    let server = server(vec![job("single", "order")], &[]).await;
+    let worker = Worker::builder(client(&server)).queue("q").id("w").handler("order", order).build().unwrap();
+    work(&server, worker, 1).await;
+    assert_eq!(reports(&server)[0].json()["result"]["did"], json!(["ship"]));
+    let records: Vec<Request> =
+        server.requests().into_iter().filter(|request| request.method == "PUT").collect();
+    let told = records.iter().map(|record| (&*record.path, record.json())).collect::<Vec<_>>();
+    assert_eq!(told, [("/ojs/v1/jobs/single/checkpoint/ship", json!({"result": true}))]);
+    assert_eq!(records[0].header("lease-token"), Some("single-token"));
+}
+
+#[tokio::test]
+async fn lines_that_a_handler_logs_are_sent_together_before_its_end_is_reported() {
+    let server = server(vec![job("1", "a")], &[]).await;
+    let worker = Worker::builder(client(&server))
+        .queue("q")
+        .handler("a", async |_, context: Context| {
+            context.log("one");
+            context.log_line(LogLine::new("two").stream("output").level("warn"));
+            context.log("x".repeat(20_000));
+            Ok(Output::Nothing)
+        })
+        .build()
+        .unwrap();
+    work(&server, worker, 1).await;
+    let requests = server.requests();
+    let place = |end: &str| requests.iter().position(|request| request.path.ends_with(end)).unwrap();
+    assert!(place("/workers/logs") < place("/ack"));
+    let logged = requests[place("/workers/logs")].json();
+    assert_eq!((&logged["job_id"], &logged["lease_token"]), (&json!("1"), &json!("1-token")));
+    let lines = logged["lines"].as_array().unwrap();
+    let texts: Vec<usize> = lines.iter().map(|line| line["text"].as_str().unwrap().len()).collect();
+    assert_eq!(texts, [3, 3, 16 * 1024, 20_000 - 16 * 1024], "a long line comes in pieces");
+    assert_eq!((&lines[1]["stream"], &lines[1]["level"]), (&json!("output"), &json!("warn")));
+    assert!(lines.iter().all(|line| line["at"].is_string()), "{logged}");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Commands about checkpoints.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{HeldJob, Owned};
@@ -16,7 +17,14 @@ pub enum CheckpointCommand {
         /// Notes to store with it: a JSON object, or empty.
         notes: Vec<u8>,
     },
-    /// Delete the checkpoint, if there is one. The last holder may do so after the job's end too.
+    /// Record the result of a named step. The first one counts.
+    SaveStep {
+        held: HeldJob,
+        step: String,
+        /// JSON.
+        result: Vec<u8>,
+    },
+    /// Delete the checkpoint and the recorded steps, if there are any. The last holder may do so after the job's end too.
     Delete(HeldJob),
 }
 
@@ -28,7 +36,9 @@ impl CheckpointCommand {
 
     pub const fn held(&self) -> &HeldJob {
         match self {
-            CheckpointCommand::Save { held, .. } | CheckpointCommand::Delete(held) => held,
+            CheckpointCommand::Save { held, .. }
+            | CheckpointCommand::SaveStep { held, .. }
+            | CheckpointCommand::Delete(held) => held,
         }
     }
 }

@@ -90,6 +90,10 @@ pub enum Refusal {
     SignalTaken,
     /// The wait ended without a signal.
     WaitOver,
+    /// The step has another recorded result.
+    StepRecorded,
+    /// The job has as many recorded steps, or bytes of them, as it may have.
+    StepsFull,
     WorkerNotFound,
     /// Another node holds the sink.
     SinkHeld,
@@ -121,7 +125,9 @@ impl Refusal {
             | Refusal::LeaseLost
             | Refusal::NoDeadLetter
             | Refusal::StepNotReady
+            | Refusal::StepRecorded
             | Refusal::WaitOver => Kind::IllegalTransition,
+            Refusal::StepsFull => Kind::JobPayloadTooLarge,
             Refusal::SignalTaken => Kind::Duplicate,
             Refusal::WrongItems { .. }
             | Refusal::TooManyJobs

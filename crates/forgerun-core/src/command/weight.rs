@@ -26,7 +26,9 @@ impl Command {
             Command::Signal(signal) => signal.weight(),
             Command::Claim(claim) => claim.limit.max(1),
             Command::Due(n_jobs) => *n_jobs,
-            Command::Cancel(_) | Command::Retry(_) | Command::Forget(_) => WORKFLOW_WEIGHT,
+            Command::Cancel(_) | Command::Pause(_) | Command::Retry(_) | Command::Forget(_) => {
+                WORKFLOW_WEIGHT
+            }
             Command::Succeed(succeed) => succeed.output.as_deref().map_or(1, of_output),
             Command::Upload(upload) => of_output(&upload.output),
             _ => 1,

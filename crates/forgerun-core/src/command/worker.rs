@@ -51,6 +51,8 @@ pub struct HeartbeatAnswer {
     pub extended: Vec<JobId>,
     /// Its jobs that were cancelled.
     pub canceled: Vec<JobId>,
+    /// Those of the extended ones that are paused.
+    pub paused: Vec<JobId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

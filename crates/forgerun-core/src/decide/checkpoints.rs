@@ -6,13 +6,27 @@ use super::working_set::{Slot, WorkingSet};
 use crate::checkpoint::Checkpoint;
 use crate::command::{Answer, CheckpointCommand, LeaseProof, Refusal};
 use crate::id::JobId;
+use crate::limits;
+use crate::memo::{MemoIndex, StepMemo};
 use crate::record::Stored;
 use crate::rows::Wants;
+use crate::time::Time;
 
 pub(super) fn wants(command: &CheckpointCommand, wants: &mut Wants) {
     let job = command.owned().job;
     wants.jobs.insert(job);
-    wants.records.insert(Checkpoint::record_key(job.to_string()));
+    match command {
+        CheckpointCommand::Save { .. } => {
+            wants.records.insert(Checkpoint::record_key(job.to_string()));
+        }
+        CheckpointCommand::SaveStep { step, .. } => {
+            wants.records.extend([MemoIndex::record_key(job.to_string()), StepMemo::key_of(job, step)]);
+        }
+        CheckpointCommand::Delete(_) => {
+            wants.records.insert(Checkpoint::record_key(job.to_string()));
+            wants.records.insert(MemoIndex::record_key(job.to_string()));
+        }
+    }
 }
 
 impl WorkingSet<'_> {
@@ -25,13 +39,29 @@ impl WorkingSet<'_> {
         if self.records.contains(&key) {
             self.remove_record(key);
         }
+        self.forget_steps(job);
+    }
+
+    /// Deletes the recorded steps of a job if the batch has loaded their index.
+    fn forget_steps(&mut self, job: JobId) {
+        let Some(index) = self.record::<MemoIndex>(job.to_string()) else { return };
+        for step in &index.steps {
+            let key = StepMemo::key_of(job, step);
+            let _: Option<StepMemo> = self.seek_record(&key);
+            if self.records.contains(&key) {
+                self.remove_record(key);
+            }
+        }
+        self.remove_record(MemoIndex::record_key(job.to_string()));
     }
 
     /// A worker that lost its lease must not overwrite what the next one saves.
     fn check_holder(&self, slot: Slot, command: &CheckpointCommand) -> Result<(), Refusal> {
         match (command, &command.held().proof) {
             (_, LeaseProof::Anyone) => Ok(()),
-            (CheckpointCommand::Save { held, .. }, _) => self.held(held).map(drop),
+            (CheckpointCommand::Save { held, .. } | CheckpointCommand::SaveStep { held, .. }, _) => {
+                self.held(held).map(drop)
+            }
             (CheckpointCommand::Delete(_), LeaseProof::Token(token)) if *token != self.job(slot).fence => {
                 Err(Refusal::LeaseLost)
             }
@@ -48,6 +78,7 @@ impl WorkingSet<'_> {
         let known: Option<Checkpoint> = self.record(job.to_string());
         let known = known.filter(|known| known.is_of(self.job(slot)));
         match command {
+            CheckpointCommand::SaveStep { step, result, .. } => self.save_step(slot, step, result, saved_at),
             CheckpointCommand::Save { .. } if stands.is_final() => Err(Refusal::WrongState(stands)),
             CheckpointCommand::Save { state, notes, .. } => {
                 let sequence = known.map_or(0, |known| known.sequence) + 1;
@@ -57,11 +88,50 @@ impl WorkingSet<'_> {
                 Ok(Answer::Checkpoint(checkpoint.into()))
             }
             CheckpointCommand::Delete(_) => {
+                self.forget_steps(job);
                 if known.is_some() {
                     self.remove_record(Checkpoint::record_key(job.to_string()));
                 }
                 Ok(Answer::Settled)
             }
         }
+    }
+
+    /// The first result of a step counts. A repetition of it changes nothing.
+    fn save_step(
+        &mut self,
+        slot: Slot,
+        step: &str,
+        result: &[u8],
+        saved_at: Time,
+    ) -> Result<Answer, Refusal> {
+        let job = self.job(slot);
+        if job.state.is_final() {
+            return Err(Refusal::WrongState(job.state));
+        }
+        let (id, attempt) = (job.id, job.attempt);
+        let known: Option<StepMemo> = self.record(StepMemo::key_of(id, step).key);
+        if let Some(memo) = known.filter(|memo| memo.is_of(self.job(slot))) {
+            let is_same = memo.result == result;
+            return if is_same {
+                Ok(Answer::Step { memo: memo.into(), created: false })
+            } else {
+                Err(Refusal::StepRecorded)
+            };
+        }
+        let index: Option<MemoIndex> = self.record(id.to_string());
+        let index = index.filter(|index| index.is_of(self.job(slot)));
+        let mut index = index.unwrap_or_else(|| MemoIndex::new(id, saved_at));
+        let memo = StepMemo { job: id, step: step.into(), result: result.to_vec(), saved_at, attempt };
+        if index.steps.len() >= limits::STEPS_MAX || index.n_bytes + memo.n_bytes() > limits::STEPS_BYTES_MAX
+        {
+            return Err(Refusal::StepsFull);
+        }
+        index.steps.push(step.into());
+        index.n_bytes += memo.n_bytes();
+        index.saved_at = saved_at;
+        self.put_record(&memo);
+        self.put_record(&index);
+        Ok(Answer::Step { memo: memo.into(), created: true })
     }
 }

@@ -11,6 +11,7 @@ use crate::checkpoint::Checkpoint;
 use crate::command::{Answer, FailuresDue, ListWanted, Refusal, WorkError, WorkerLost};
 use crate::job::Parked;
 use crate::limits;
+use crate::memo::{MemoIndex, StepMemo};
 use crate::node::Node;
 use crate::record::RecordKind;
 use crate::schedule::Schedule;
@@ -73,6 +74,8 @@ impl WorkingSet<'_> {
                 RecordKind::EndedSession => self.drop_overdue::<EndedSession>(key),
                 RecordKind::QueuePace => self.pace_due(key),
                 RecordKind::Checkpoint => self.drop_overdue::<Checkpoint>(key),
+                RecordKind::StepMemo => self.drop_overdue::<StepMemo>(key),
+                RecordKind::MemoIndex => self.drop_overdue::<MemoIndex>(key),
                 RecordKind::Schedule => found.schedules.extend(self.schedule_due(key)),
                 RecordKind::ForEach => found.lists.extend(self.list_due(key)),
                 // These are never due.

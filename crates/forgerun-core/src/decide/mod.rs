@@ -28,6 +28,7 @@
 //! | `keys.rs` | clients and their API keys |
 //! | `webhooks.rs` | webhooks, and the keys that deliveries are signed with |
 //! | `deliveries.rs` | deliveries: written, claimed, settled, repeated |
+//! | `pause.rs` | jobs and workflows: paused, resumed |
 //! | `due.rs` | effects of time: schedules, leases, timeouts, expiry, retention |
 //! | `records.rs` | records in the working set |
 //! | `working_set.rs` | the working set, and the only way to move a job |
@@ -47,6 +48,7 @@ mod keys;
 mod nested;
 mod nodes;
 mod outbox;
+mod pause;
 mod queues;
 mod records;
 mod redrives;
@@ -75,6 +77,7 @@ use crate::client::ClientName;
 use crate::command::{Answer, Command};
 use crate::job::Shelf;
 use crate::limits;
+use crate::memo::MemoIndex;
 use crate::node::Node;
 use crate::quota::QuotaCount;
 use crate::record::Stored;
@@ -110,6 +113,7 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::Fail(fail) => drop(wants.jobs.insert(fail.held.job)),
             Command::Conclude(conclude) => drop(wants.jobs.insert(conclude.held.job)),
             Command::Cancel(cancel) => drop(wants.jobs.insert(cancel.owned.job)),
+            Command::Pause(pause) => drop(wants.jobs.insert(pause.owned.job)),
             Command::Retry(retry) => {
                 wants.jobs.insert(retry.owned.job);
                 wants.uniques_of.insert(retry.owned.job);
@@ -118,6 +122,7 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::Forget(owned) => {
                 wants.jobs.insert(owned.job);
                 wants.records.insert(Checkpoint::record_key(owned.job.to_string()));
+                wants.records.insert(MemoIndex::record_key(owned.job.to_string()));
             }
             Command::Due(limit) => {
                 let before = wants.due.map_or(0, |due| due.limit);
@@ -187,6 +192,7 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::HandBack(held) => set.hand_back(held, Duration::ZERO),
             Command::Snooze(snooze) => set.hand_back(&snooze.held, snooze.delay),
             Command::Cancel(cancel) => set.cancel(cancel),
+            Command::Pause(pause) => set.pause(pause),
             Command::Retry(retry) => set.retry(retry),
             Command::Activate(owned) => set.activate(owned),
             Command::Due(limit) => Ok(set.due(*limit)),

@@ -73,13 +73,16 @@ impl WorkingSet<'_> {
         let now = self.now;
         let known: Option<Worker> = self.record(heartbeat.worker.key());
         let mut worker = known.unwrap_or_else(|| Worker::new(heartbeat.worker.clone(), now));
-        let (mut extended, mut canceled) = (Vec::new(), Vec::new());
+        let (mut extended, mut canceled, mut paused) = (Vec::new(), Vec::new(), Vec::new());
         for (job, proof) in heartbeat.jobs.iter().take(limits::WORKER_JOBS_MAX) {
             let client = Some(heartbeat.worker.owner.client);
             match self.held(&HeldJob { job: *job, proof: proof.clone(), client }) {
                 Ok(slot) => {
                     self.prolong(slot, heartbeat.lease);
                     extended.push(*job);
+                    if self.job(slot).paused {
+                        paused.push(*job);
+                    }
                 }
                 Err(Refusal::AlreadyCanceled) => canceled.push(*job),
                 Err(_) => {}
@@ -91,7 +94,7 @@ impl WorkingSet<'_> {
         worker.lost_at = None;
         worker.jobs.clone_from(&extended);
         self.put_record(&worker);
-        Answer::Heartbeat(HeartbeatAnswer { worker, extended, canceled }.into())
+        Answer::Heartbeat(HeartbeatAnswer { worker, extended, canceled, paused }.into())
     }
 
     fn direct(&mut self, id: &WorkerId, to: WorkerState) -> Result<Answer, Refusal> {

@@ -298,9 +298,13 @@ impl WorkingSet<'_> {
     /// Ends the workflow if all steps are over. Rows that are still being loaded may belong to open
     /// steps.
     pub(super) fn end_workflow(&mut self, own: Slot) -> Result<(), Refusal> {
-        let (id, state) = (self.job(own).id, self.job(own).state);
+        let (id, state, paused) = (self.job(own).id, self.job(own).state, self.job(own).paused);
         let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return Ok(()) };
         if state != State::Running || !workflow.is_over() {
+            return Ok(());
+        }
+        // Compensations may be held back.
+        if paused && !workflow.clone().advance().is_empty() {
             return Ok(());
         }
         let not_undone = workflow.compensation_failures();
@@ -349,6 +353,7 @@ impl WorkingSet<'_> {
         workflow.cancel_waiting(false);
         workflow.canceling = Some(cancel);
         self.cancel_steps(id, WORKFLOW_CANCELED, Spared::Undoing)?;
+        self.lift_pause(own);
         self.go_on(id)?;
         self.catch_up(own)?;
         Ok(Some(true))
@@ -368,9 +373,35 @@ impl WorkingSet<'_> {
         self.go_on(id)
     }
 
+    /// A paused workflow starts no step. It goes on only if there is none to start, which may end it.
     pub(super) fn go_on(&mut self, id: JobId) -> Result<(), Refusal> {
+        if self.find(id).is_some_and(|own| self.job(own).paused) {
+            let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return Ok(()) };
+            let mut ahead = workflow.clone();
+            if ahead.advance().is_empty() {
+                *workflow = ahead;
+            }
+            return Ok(());
+        }
         let ready = self.workflows.of_steps.get_mut(&id).map(Workflow::advance).unwrap_or_default();
         self.release_steps(id, ready)
+    }
+
+    /// The jobs of the steps of a workflow that have not ended.
+    pub(super) fn steps_under_way(&mut self, own: Slot) -> Vec<JobId> {
+        let id = self.job(own).id;
+        let Some(workflow) = self.seek_workflow(id) else { return Vec::new() };
+        workflow.under_way().map(|index| workflow.job_of(index)).collect()
+    }
+
+    /// Starts the steps that a pause held back.
+    pub(super) fn start_held_back(&mut self, own: Slot) -> Result<(), Refusal> {
+        let id = self.job(own).id;
+        if self.job(own).state != State::Running || self.seek_workflow(id).is_none() {
+            return Ok(());
+        }
+        self.go_on(id)?;
+        self.end_workflow(own)
     }
 
     /// Cancels the steps of a cancelled workflow.

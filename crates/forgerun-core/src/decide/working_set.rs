@@ -10,7 +10,7 @@ use super::outbox::Outbox;
 use super::records::Records;
 use super::workflows::Workflows;
 use crate::client::{ApiKey, Client};
-use crate::command::{Answer, HeldJob, LeaseProof, Owned, Refusal};
+use crate::command::{Answer, HeldJob, Owned, Refusal};
 use crate::decide::Batch;
 use crate::failure::{FailureGroup, FailureId};
 use crate::history::{Event, EventKind, JournalEntry, RetryStatus};
@@ -210,20 +210,8 @@ impl<'a> WorkingSet<'a> {
     /// An expired lease that was not taken back yet still counts: no other worker has the job.
     pub(super) fn held(&self, held: &HeldJob) -> Result<Slot, Refusal> {
         let slot = self.owned(&Owned { job: held.job, client: held.client })?;
-        let job = self.job(slot);
-        let holds = match &held.proof {
-            LeaseProof::Token(token) => *token == job.fence,
-            LeaseProof::Worker(worker) => job.lease.as_ref().is_none_or(|lease| lease.worker == *worker),
-            LeaseProof::Anyone => true,
-        };
-        match job.state {
-            // No worker holds a workflow or a wait.
-            _ if !holds || !job.head.needs_worker() => Err(Refusal::LeaseLost),
-            State::Assigned | State::Running => Ok(slot),
-            State::Succeeded | State::Failed => Err(Refusal::AlreadyCompleted(job.state)),
-            State::Canceled => Err(Refusal::AlreadyCanceled),
-            State::Created | State::Queued => Err(Refusal::WrongState(job.state)),
-        }
+        self.job(slot).check_holder(&held.proof)?;
+        Ok(slot)
     }
 
     /// Inserts a new job, in CREATED.
@@ -299,6 +287,7 @@ impl<'a> WorkingSet<'a> {
         let job = self.change(slot);
         job.finished_at = Some(at);
         job.lease = None;
+        job.paused = false;
         job.available_at = None;
         job.parked = Parked::No;
         job.forget_at = Some(at + job.record_kept());

@@ -231,6 +231,7 @@ impl Job {
         out.number(78, u64::from(self.steps_added));
         out.flag(43, self.expired);
         out.flag(75, self.overdue);
+        out.flag(70, self.paused);
         if let Some(FailureId(failure)) = self.failure {
             out.bytes(44, &failure.to_be_bytes());
         }
@@ -279,6 +280,7 @@ impl Job {
             78 => self.steps_added = field.small()?,
             43 => self.expired = field.flag()?,
             75 => self.overdue = field.flag()?,
+            70 => self.paused = field.flag()?,
             44 => {
                 let bytes = field.bytes.try_into().map_err(|_| Corrupt)?;
                 self.failure = Some(FailureId(u64::from_be_bytes(bytes)));

@@ -4,10 +4,11 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use super::Name;
+use super::{Job, Name};
 use crate::codec::{Corrupt, Fields, Writer, micros};
-use crate::command::{Blob, Content, Output};
+use crate::command::{Blob, Content, LeaseProof, Output, Refusal};
 use crate::id::BlobId;
+use crate::state::State;
 use crate::time::Time;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +50,25 @@ impl Lease {
         }
         let (worker, until) = (worker.ok_or(Corrupt)?, until.ok_or(Corrupt)?);
         Ok(Lease { worker, until, length: Duration::from_micros(length), timeout_at, upload })
+    }
+}
+
+impl Job {
+    /// Refuses a proof that is not of the worker that holds the job.
+    pub fn check_holder(&self, proof: &LeaseProof) -> Result<(), Refusal> {
+        let holds = match proof {
+            LeaseProof::Token(token) => *token == self.fence,
+            LeaseProof::Worker(worker) => self.lease.as_ref().is_none_or(|lease| lease.worker == *worker),
+            LeaseProof::Anyone => true,
+        };
+        match self.state {
+            // No worker holds a workflow or a wait.
+            _ if !holds || !self.head.needs_worker() => Err(Refusal::LeaseLost),
+            State::Assigned | State::Running => Ok(()),
+            State::Succeeded | State::Failed => Err(Refusal::AlreadyCompleted(self.state)),
+            State::Canceled => Err(Refusal::AlreadyCanceled),
+            State::Created | State::Queued => Err(Refusal::WrongState(self.state)),
+        }
     }
 }
 

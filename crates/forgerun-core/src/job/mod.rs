@@ -347,6 +347,8 @@ pub struct Job {
     pub available_at: Option<Time>,
     /// Waiting for its [`Limit`]; see `decide/claim.rs`. Such a job has an `available_at` too.
     pub parked: Parked,
+    /// Not claimable until it is resumed. Kept by jobs that have not ended only.
+    pub paused: bool,
     pub lease: Option<Lease>,
     pub updated_at: Time,
     /// When it last became claimable.
@@ -438,6 +440,7 @@ impl Job {
             hold: false,
             available_at: None,
             parked: Parked::No,
+            paused: false,
             lease: None,
             updated_at: head.created_at,
             head,
@@ -477,6 +480,7 @@ impl Job {
 
     fn shelf_of(&self, claimable: impl FnOnce() -> Shelf) -> Option<Shelf> {
         match (self.state, &self.head.limit) {
+            (State::Queued, _) if self.paused => None,
             (State::Queued, Some(limit)) if self.parked == Parked::ForPlace => {
                 Some(Shelf { lane: Lane::Parked, name: limit.key.clone() })
             }

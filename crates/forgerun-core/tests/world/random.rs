@@ -3,7 +3,7 @@
 //! as it is, so that they shrink well.
 
 use forgerun_core::Command;
-use forgerun_core::command::{Cancel, Idempotency, NewJob, Owned, Retry, Submit, WorkerKind};
+use forgerun_core::command::{Cancel, Idempotency, NewJob, Owned, Pause, Retry, Submit, WorkerKind};
 use forgerun_core::id::{ClientId, ExecutionId};
 use forgerun_core::job::{Conflict, Head, IdempotencyKey, Limit, Rate, Unique};
 use forgerun_core::queue::Owner;
@@ -35,7 +35,7 @@ pub(crate) struct Draw {
 }
 
 pub(crate) fn steps(batch_max: usize) -> impl Strategy<Value = Vec<Step>> {
-    let draw = (0u8..20, any::<u8>(), any::<u16>()).prop_map(|(what, which, how)| Draw { what, which, how });
+    let draw = (0u8..21, any::<u8>(), any::<u16>()).prop_map(|(what, which, how)| Draw { what, which, how });
     let jump_ms = prop_oneof![4 => Just(0i64), 4 => 0..3_000i64, 2 => 0..70_000i64, 1 => -5_000..0i64];
     let step = (jump_ms, prop::collection::vec(draw, 1..=batch_max));
     prop::collection::vec(step.prop_map(|(jump_ms, draws)| Step { jump_ms, draws }), 1..40)
@@ -125,6 +125,7 @@ impl Drawer {
             17 if how & 1 == 0 => Command::Activate(by),
             17 => Command::Forget(by),
             18 => pause(queue(how), how & 2 != 0),
+            19 => Command::Pause(Pause { owned: by, paused: how & 8 != 0 }),
             _ if self.taste == Taste::Splittable => Command::Due(usize::MAX),
             _ => Command::Due(usize::from(how) % 6),
         }

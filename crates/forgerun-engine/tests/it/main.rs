@@ -11,6 +11,7 @@ mod capped_claims;
 mod delivery;
 mod journal;
 mod lifecycle;
+mod logs;
 mod nodes;
 mod overload;
 mod races;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use forgerun_core::id::BlobId;
+use forgerun_core::log::LogBatch;
 use forgerun_core::set_aside::RowId;
 use forgerun_core::time::Time;
 use forgerun_core::{Changes, Rows, Wants};
@@ -49,6 +50,8 @@ pub(crate) struct TestStore {
     reads_to_fail: AtomicUsize,
     sweeps_to_fail: AtomicUsize,
     rejected: Mutex<BTreeSet<RowId>>,
+    log_appends: Mutex<Vec<usize>>,
+    log_appends_to_fail: AtomicUsize,
 }
 
 impl TestStore {
@@ -87,6 +90,8 @@ impl TestStore {
             blobs_to_fail: Mutex::default(),
             reads_to_fail: AtomicUsize::new(0),
             sweeps_to_fail: AtomicUsize::new(0),
+            log_appends: Mutex::default(),
+            log_appends_to_fail: AtomicUsize::new(0),
             rejected: Mutex::default(),
         }
     }
@@ -121,6 +126,15 @@ impl TestStore {
 
     pub(crate) fn fail_reads(&self, n: usize) {
         self.reads_to_fail.store(n, Ordering::SeqCst);
+    }
+
+    pub(crate) fn fail_log_appends(&self, n: usize) {
+        self.log_appends_to_fail.store(n, Ordering::SeqCst);
+    }
+
+    /// How many batches each append of log lines had.
+    pub(crate) fn log_appends(&self) -> Vec<usize> {
+        self.log_appends.lock().unwrap().clone()
     }
 
     /// The next blobs cannot be begun.
@@ -239,6 +253,14 @@ impl Store for TestStore {
             let swept = self.memory.sweep(sweep).await?;
             self.swept.lock().unwrap().push(swept.total());
             Ok(swept)
+        })
+    }
+
+    fn append_logs(&self, batches: Vec<LogBatch>, bytes_max: u64) -> Boxed<'_, Vec<Option<u64>>> {
+        Box::pin(async move {
+            self.log_appends.lock().unwrap().push(batches.len());
+            fail_or_not(&self.log_appends_to_fail)?;
+            self.memory.append_logs(batches, bytes_max).await
         })
     }
 

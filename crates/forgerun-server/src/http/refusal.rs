@@ -218,6 +218,14 @@ fn of_rules(refusal: &Refusal) -> RefusedRequest {
         Refusal::SignalUnknown => refused("No step waits for this signal.").fact("resource_type", "signal"),
         Refusal::SignalTaken => refused("Another signal has ended this wait, or is kept for it."),
         Refusal::WaitOver => refused("The wait has ended without a signal."),
+        Refusal::StepRecorded => {
+            refused("The step has another recorded result, which counts.").fact("reason", "step_recorded")
+        }
+        Refusal::StepsFull => {
+            let (steps, bytes) = (forgerun_core::limits::STEPS_MAX, forgerun_core::limits::STEPS_BYTES_MAX);
+            let detail = format!("A job may have {steps} recorded steps of {} KB in all.", bytes / 1024);
+            refused(&detail).fact("max", steps).fact("bytes_max", bytes)
+        }
         Refusal::WorkerNotFound => refused("There is no such worker."),
         Refusal::WebhookNotFound => refused("There is no such webhook."),
         Refusal::WebhookChanged => refused("The webhook was changed since; its ETag is another one now."),

@@ -539,3 +539,29 @@ pub const SCHEMA_TURNS: usize = 256;
 
 /// How long a job waits for such a thread before it is refused with 504.
 pub const SCHEMA_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Lines of a job's log in a page.
+pub const LOG_PAGE_DEFAULT: usize = 200;
+/// See [`LOG_PAGE_DEFAULT`].
+pub const LOG_PAGE_MAX: usize = 1000;
+
+/// Chunks of a log that are read at once, of at most 128 KiB each.
+pub const LOG_CHUNKS_PER_READ: usize = 16;
+
+/// Chunks that one page looks through. A search that ends there goes on with the next page.
+pub const LOG_CHUNKS_SCANNED_MAX: usize = 128;
+
+/// Lines sent in one piece of a stream.
+pub const LOG_PIECE_LINES: usize = 500;
+
+/// How often a stream looks for lines that other nodes wrote, and for the end of the job.
+pub const LOG_LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Lines that the dashboard shows of a job.
+pub const LOG_LINES_SHOWN: usize = 200;
+
+/// Bytes of a request with log lines: the text of JSON may be six times as long as its value.
+pub const LOG_BODY_BYTES_MAX: usize = 800 * 1024;
+
+/// Seconds after which a client whose logs are full may try again.
+pub const LOG_FULL_AFTER_S: u64 = 60;

@@ -115,4 +115,8 @@ impl Observer for CommitObserver {
     fn dropped(&self, sink: &str, n_events: u64) {
         self.metrics.dropped(sink, n_events);
     }
+
+    fn logged(&self, n_lines: u64) {
+        self.metrics.logged(n_lines);
+    }
 }

@@ -44,6 +44,7 @@ pub mod journal;
 pub mod keys;
 pub mod limits;
 pub mod list;
+pub mod logs;
 pub mod operator;
 pub mod outcome;
 pub mod random;

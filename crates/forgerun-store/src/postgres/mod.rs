@@ -18,6 +18,7 @@
 //! | `lookups.rs`, `fronts.rs` | the same for many who ask at once |
 //! | `aside.rs` | rows that nobody can use |
 //! | `blobs.rs` | large results, in chunks |
+//! | `logs.rs` | log lines of jobs |
 //! | `pipeline.rs` | many statements in one trip |
 //! | `connect.rs`, `tls.rs`, `pool.rs` | connections |
 //! | `listen.rs` | news between nodes |
@@ -35,6 +36,7 @@ mod journal;
 mod list;
 mod listen;
 mod load;
+mod logs;
 mod lookups;
 mod migrate;
 mod operator;
@@ -51,11 +53,12 @@ mod write;
 #[cfg(all(test, feature = "testing"))]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forgerun_core::id::{ExecutionId, JobId};
 use forgerun_core::job::Job;
+use forgerun_core::log::LogBatch;
 use forgerun_core::time::Time;
 use forgerun_core::{Changes, Wants};
 use tokio::sync::broadcast;
@@ -126,6 +129,8 @@ pub struct Postgres {
     results: Lookups<ExecutionId, Box<StoredResult>>,
     front_cache: Arc<FrontCache>,
     plain: Arc<PlainQueues>,
+    /// Up to which job chunks of logs without a job were looked for.
+    logs_swept_to: Mutex<JobId>,
     /// The part of the object store that belongs to this database.
     objects: Option<Arc<dyn ObjectPlace>>,
     news: broadcast::Sender<Wakeup>,
@@ -189,6 +194,7 @@ impl Postgres {
             results,
             front_cache,
             plain: Arc::default(),
+            logs_swept_to: Mutex::new(JobId::from_u128(0)),
             objects,
             news,
             _listener: listener,
@@ -234,7 +240,15 @@ impl Store for Postgres {
     fn sweep(&self, sweep: Sweep) -> Boxed<'_, Swept> {
         Box::pin(async move {
             let swept = read::sweep(&self.writers, &self.options, sweep).await?;
-            Ok(Swept { blobs: self.sweep_blobs(&sweep).await?, ..swept })
+            let log_chunks = self.sweep_logs(sweep.limit).await?;
+            Ok(Swept { blobs: self.sweep_blobs(&sweep).await?, log_chunks, ..swept })
+        })
+    }
+
+    fn append_logs(&self, batches: Vec<LogBatch>, bytes_max: u64) -> Boxed<'_, Vec<Option<u64>>> {
+        Box::pin(async move {
+            let appended = self.append(&batches, bytes_max).await;
+            appended.map_err(|error| fault::at(&self.place, error))
         })
     }
 

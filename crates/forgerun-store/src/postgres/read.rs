@@ -21,6 +21,7 @@ use super::fault;
 use super::load::{
     cell, read_api_key, read_client, read_counts, read_digest, read_job, read_limit, read_record,
 };
+use super::logs::{read_chunk, read_summary};
 use super::lookups::LookupKind;
 use super::operator::read_activity;
 use super::pipeline::Pipeline;
@@ -31,7 +32,9 @@ use super::{Options, Postgres};
 use crate::error::readable;
 use crate::front::ShelfFront;
 use crate::query::PRIORITIES_LOOKED_AT_MAX;
-use crate::{Error, Fault, JournalRow, Page, Query, QueueCounts, StoredResult, Sweep, Swept, Tombstone};
+use crate::{
+    Error, Fault, JournalRow, LogQuery, Page, Query, QueueCounts, StoredResult, Sweep, Swept, Tombstone,
+};
 
 /// Jobs by id.
 pub(super) static JOBS: LookupKind<JobId, Arc<Job>> = LookupKind {
@@ -151,7 +154,7 @@ pub(super) async fn sweep(pool: &Pool, options: &Options, sweep: Sweep) -> Resul
         deliveries: delete(Sql::SweepDeliveries, sweep.deliveries_before).await?,
         results: delete(Sql::RemoveExpired, sweep.results_until).await?,
         limits: delete(Sql::SweepLimits, sweep.limits_before).await?,
-        blobs: 0,
+        ..Swept::default()
     };
     pooled.give_back();
     Ok(swept)
@@ -343,6 +346,25 @@ impl ReadConnection<'_> {
                 Page::SetAside(rows.iter().map(read_aside).collect::<Result<_, _>>()?)
             }
             Query::Operator(query) => self.answer_operator(query).await?,
+            Query::Logs(LogQuery { job, attempt, after, limit }) => {
+                let (job, attempt) = (Uuid::from(job), attempt.map(u32::cast_signed));
+                let after = i64::try_from(after).unwrap_or(i64::MAX);
+                let rows = self.rows(Sql::ReadLogs, &[&job, &attempt, &after, &bounded(limit)]).await?;
+                Page::Logs(rows.iter().map(read_chunk).collect::<Result<_, _>>()?)
+            }
+            Query::LogSummary { job, attempt } => {
+                let job = Uuid::from(job);
+                let rows = match attempt.map(u32::cast_signed) {
+                    None => self.rows(Sql::SumLogs, &[&job]).await?,
+                    Some(attempt) => self.rows(Sql::SumLogsOfAttempt, &[&job, &attempt]).await?,
+                };
+                Page::LogSummary(read_summary(&rows)?)
+            }
+            Query::LogBytes(client) => {
+                let rows = self.rows(Sql::ReadLogBytes, &[&Uuid::from(client)]).await?;
+                let n_bytes: i64 = rows.first().map_or(Ok(0), |row| cell(row, 0))?;
+                Page::Count(n_bytes.unsigned_abs())
+            }
         })
     }
 

@@ -5,7 +5,7 @@
 //! while writing, jobs, idempotency keys, unique keys, clients, each in the order of its key, and the journal last. Whatever is
 //! found by looking around (shelves, due jobs, due deliveries) skips what others hold and never waits.
 
-use super::{aside, blobs, journal, list, operator};
+use super::{aside, blobs, journal, list, logs, operator};
 
 /// Declares the statements and their texts.
 macro_rules! statements {
@@ -503,6 +503,20 @@ statements! {
          WHERE blob = $1::uuid
            AND start IN (SELECT start FROM blob_chunks WHERE blob = $1::uuid ORDER BY start LIMIT $2::bigint)";
     BuryBlob = "DELETE FROM blobs WHERE id = $1::uuid AND doomed";
+
+    // ── Logs ──
+
+    LockLogs = logs::LOCK;
+    ReadLastChunks = logs::LAST;
+    InsertLogChunks = logs::INSERT;
+    TrimLogs = logs::TRIM;
+    ReadLogs = logs::READ;
+    SumLogs = logs::SUM;
+    SumLogsOfAttempt = logs::SUM_OF_ATTEMPT;
+    ReadLogBytes = logs::BYTES_OF;
+    DeleteLogs = "DELETE FROM log_chunks WHERE job = ANY ($1::uuid[])";
+    FindLogBite = logs::BITE;
+    SweepLogs = logs::SWEEP;
 
     // ── Sweeping ──
 

@@ -147,6 +147,7 @@ impl ForgottenColumns {
         }
         pipeline.push(Sql::DeleteJobs, [&self.jobs]);
         pipeline.push(Sql::DeleteInputs, [&self.jobs]);
+        pipeline.push(Sql::DeleteLogs, [&self.jobs]);
         pipeline.push(Sql::DeleteDeliveriesOf, [&self.jobs]);
         pipeline.push(Sql::DeleteOutcomes, [&self.executions]);
         pipeline.push(Sql::DeleteResults, [&self.executions, &self.at]);

@@ -16,6 +16,7 @@ mod files;
 mod handles;
 mod list;
 mod load;
+mod logs;
 mod many;
 mod migrate;
 mod operator;
@@ -41,6 +42,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use forgerun_core::id::{BlobId, JobId};
+use forgerun_core::log::LogBatch;
 use forgerun_core::time::Time;
 use forgerun_core::{Changes, Wants};
 use tokio::sync::{Mutex, broadcast};
@@ -231,6 +233,13 @@ impl Store for Sqlite {
 
     fn damage(&self) -> Option<&str> {
         self.damage.get().map(String::as_str)
+    }
+
+    fn append_logs(&self, batches: Vec<LogBatch>, bytes_max: u64) -> Boxed<'_, Vec<Option<u64>>> {
+        Box::pin(async move {
+            let appended = self.chores.ask(move |reply| Chore::AppendLogs { batches, bytes_max, reply });
+            self.note_damage(appended.await)
+        })
     }
 
     fn blobs(&self) -> &dyn Blobs {

@@ -15,7 +15,7 @@ use rusqlite::{Connection, Params, Row, params};
 use super::load::sql_limit;
 use super::read_cache::ReadCache;
 use super::statements::statements;
-use super::{aside, cells, clients, deliveries, list, operator, queues, records, results};
+use super::{aside, cells, clients, deliveries, list, logs, operator, queues, records, results};
 use crate::error::readable;
 use crate::front::ShelfFront;
 use crate::query::PRIORITIES_LOOKED_AT_MAX;
@@ -265,6 +265,9 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
         Query::SigningKeys => Page::SigningKeys(deliveries::signing_keys(db)?),
         Query::SetAside { limit } => Page::SetAside(aside::list(db, *limit)?),
         Query::Operator(query) => operator::answer(db, *query)?,
+        Query::Logs(query) => Page::Logs(logs::read(db, query)?),
+        Query::LogSummary { job, attempt } => Page::LogSummary(logs::summary(db, *job, *attempt)?),
+        Query::LogBytes(client) => Page::Count(logs::bytes_of(db, *client)?),
     })
 }
 

@@ -89,7 +89,9 @@ fn path_of(query: &Query) -> ReadPath {
         | Query::Items(_)
         | Query::JobsById(_)
         | Query::Outcomes(_)
-        | Query::Journal { .. } => ReadPath::Page,
+        | Query::Journal { .. }
+        | Query::Logs(_)
+        | Query::LogSummary { .. } => ReadPath::Page,
         Query::Webhook(_)
         | Query::Webhooks { .. }
         | Query::Delivery(_)
@@ -110,7 +112,8 @@ fn path_of(query: &Query) -> ReadPath {
         | Query::Deliveries(_)
         | Query::SetAside { .. }
         | Query::Operator(_)
-        | Query::JournalBefore(_) => ReadPath::Search,
+        | Query::JournalBefore(_)
+        | Query::LogBytes(_) => ReadPath::Search,
     }
 }
 

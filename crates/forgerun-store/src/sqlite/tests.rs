@@ -3,8 +3,8 @@
 use rusqlite::{Connection, StatementStatus};
 
 use super::{
-    aside, clients, connect, deliveries, list, load, many, migrate, operator, queues, read, records, results,
-    write, writer,
+    aside, clients, connect, deliveries, list, load, logs, many, migrate, operator, queues, read, records,
+    results, write, writer,
 };
 
 const ALL: &[&[(&str, &str)]] = &[
@@ -18,6 +18,7 @@ const ALL: &[&[(&str, &str)]] = &[
     clients::STATEMENTS,
     deliveries::STATEMENTS,
     queues::STATEMENTS,
+    logs::STATEMENTS,
     records::STATEMENTS,
     results::STATEMENTS,
     writer::STATEMENTS,

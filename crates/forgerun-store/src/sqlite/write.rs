@@ -15,7 +15,7 @@ use rusqlite::{Connection, params};
 use super::load::sql_limit;
 use super::many::many;
 use super::statements::statements;
-use super::{JobMap, aside, clients, deliveries, queues, records, results};
+use super::{JobMap, aside, clients, deliveries, logs, queues, records, results};
 use crate::{Error, Fault, Sweep, Swept};
 
 statements! {
@@ -182,7 +182,7 @@ pub(super) fn sweep(db: &Connection, sweep: &Sweep) -> Result<Swept, Error> {
         deliveries: deliveries::sweep(db, sweep.deliveries_before, limit)?,
         results: results::remove_expired(db, sweep)?,
         limits: delete(SWEEP_LIMITS, sweep.limits_before)?,
-        blobs: 0,
+        ..Swept::default()
     })
 }
 
@@ -254,6 +254,7 @@ fn forget(db: &Connection, forgotten: &[Forgotten]) -> Result<(), Error> {
     for Forgotten { job, executions, client, at, kept } in forgotten {
         db.prepare_cached(DELETE_INPUT)?.execute(params![job.to_bytes()])?;
         db.prepare_cached(DELETE_JOB)?.execute(params![job.to_bytes()])?;
+        logs::delete(db, *job)?;
         for execution in executions {
             for sql in [DELETE_EXECUTION, DELETE_OUTCOME, DELETE_ITEMS] {
                 db.prepare_cached(sql)?.execute(params![execution.to_bytes()])?;

@@ -16,6 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use forgerun_core::id::BlobId;
+use forgerun_core::log::LogBatch;
 use forgerun_core::rows::MoreRows;
 use forgerun_core::time::Time;
 use forgerun_core::{Changes, Rows, Wants};
@@ -29,7 +30,7 @@ use super::read_cache::ReadCache;
 use super::statements::statements;
 use super::threads::Reply;
 use super::writer_cache::WriterCache;
-use super::{fault, results, write};
+use super::{fault, logs, results, write};
 use crate::{BlobPlace, Decide, DoomedBlob, Error, Fault, Sweep, Swept, Wakeup};
 
 statements! {
@@ -49,6 +50,7 @@ pub(super) enum Chore {
     Unknown { blobs: Vec<BlobId>, reply: Reply<Vec<BlobId>> },
     TouchBlob { blob: BlobId, now: Time, reply: Reply<()> },
     Bury { blobs: Vec<BlobId>, reply: Reply<()> },
+    AppendLogs { batches: Vec<LogBatch>, bytes_max: u64, reply: Reply<Vec<Option<u64>>> },
 }
 
 /// What a sweep found.
@@ -119,6 +121,11 @@ impl SqliteWriter {
             Chore::Bury { blobs, reply } => {
                 let _ = reply.send(self.alone(|db| results::bury(db, &blobs)));
             }
+            Chore::AppendLogs { batches, bytes_max, reply } => {
+                let appended =
+                    self.alone_beside(Some(&Changes::default()), |db| logs::append(db, &batches, bytes_max));
+                let _ = reply.send(appended);
+            }
         }
     }
 
@@ -159,13 +166,22 @@ impl SqliteWriter {
 
     /// Runs `work` in a transaction of its own.
     fn alone<T>(&mut self, work: impl FnOnce(&Connection) -> Result<T, Error>) -> Result<T, Error> {
+        self.alone_beside(None, work)
+    }
+
+    /// The same for work of which is known what it does to jobs.
+    fn alone_beside<T>(
+        &mut self,
+        changes: Option<&Changes>,
+        work: impl FnOnce(&Connection) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let read_cache = self.read_cache.clone();
         self.transaction(|db, _| {
             let n_before = db.total_changes();
             let done = work(db)?;
             commit(db)?;
             if db.total_changes() != n_before {
-                read_cache.committed(None);
+                read_cache.committed(changes);
             }
             Ok(done)
         })

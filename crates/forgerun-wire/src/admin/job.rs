@@ -41,6 +41,9 @@ pub struct AdminJob {
     /// Where it stands.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::ForgeState"))]
     pub state: String,
+    /// Whether it is paused: no worker is given it until it is resumed.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub paused: bool,
     /// The attempt under way or about to begin, from 1.
     pub attempt: u32,
     /// Percent done, as last reported.
@@ -91,6 +94,7 @@ impl AdminJob {
             kind: head.definition.map(|definition| definition.work_kind.as_str().to_owned()),
             queue: head.queue.as_str().to_owned(),
             state: words::forge_state(job.state).to_owned(),
+            paused: job.paused,
             attempt: job.attempt,
             progress: job.progress,
             created_at: time::millis(head.created_at),

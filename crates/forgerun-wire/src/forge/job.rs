@@ -86,6 +86,29 @@ impl RetriedView {
     }
 }
 
+/// The answer to a call that pauses or resumes a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Paused"))]
+pub struct PausedView {
+    /// Which job.
+    pub job_id: String,
+    /// Where it stands, which a pause does not change.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::ForgeState"))]
+    pub state: String,
+    /// Whether it is paused now.
+    pub paused: bool,
+    /// When it last changed.
+    pub updated_at: String,
+}
+
+impl PausedView {
+    /// The job as it stands.
+    pub fn new(job: &Job) -> PausedView {
+        let CanceledView { job_id, state, updated_at } = CanceledView::new(job);
+        PausedView { job_id, state, paused: job.paused, updated_at }
+    }
+}
+
 request_body! {
     /// What may be asked of a retry.
     pub RETRY = "RetryRequest" {
@@ -132,6 +155,9 @@ pub struct JobView<'a> {
     /// Its labels.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub tags: Vec<Cow<'a, str>>,
+    /// Whether it is paused: no worker is given it until it is resumed.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub paused: bool,
     /// When it last changed.
     pub updated_at: String,
     /// The attempt under way or about to begin, from 1.
@@ -237,6 +263,7 @@ impl<'a> JobView<'a> {
             execution_at: job.head.execution_at.map(time::millis),
             deadline: job.deadline().map(time::millis),
             tags: job.head.tags.iter().map(|tag| tag.as_str().into()).collect(),
+            paused: job.paused,
             updated_at: time::millis(job.updated_at),
             attempt: job.attempt,
             callback: job.head.callback.as_deref().map(Into::into),

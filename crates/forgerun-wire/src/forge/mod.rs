@@ -5,6 +5,7 @@ mod client;
 mod delivery;
 mod event;
 mod job;
+mod log;
 mod schedule;
 mod submit;
 mod webhook;
@@ -17,9 +18,10 @@ pub use delivery::{
 };
 pub use event::{EntryView, EventView, EventsView, NoticeView};
 pub use job::{
-    CanceledView, DefinitionView, JobView, JobsView, RETRY, ReportView, RetriedView, RetryRequest,
-    ScheduledRunView, SubmittedView,
+    CanceledView, DefinitionView, JobView, JobsView, PausedView, RETRY, ReportView, RetriedView,
+    RetryRequest, ScheduledRunView, SubmittedView,
 };
+pub use log::{LogLineView, LogsView};
 pub use schedule::{
     SCHEDULE, SCHEDULE_CHANGE, ScheduleRequest, ScheduleView, ScheduledJobView, SchedulesView,
     SkippedTickView, read_schedule,

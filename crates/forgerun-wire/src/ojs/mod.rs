@@ -27,6 +27,7 @@ pub mod exchange;
 pub mod job;
 pub mod kept;
 pub mod limit;
+pub mod log;
 pub mod members;
 pub mod retry;
 pub mod schema;

@@ -52,6 +52,9 @@ pub struct WorkflowSummary {
     /// The workflow that this one is a step of.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub parent_workflow_id: Option<String>,
+    /// Whether it is paused: it starts no step until it is resumed.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub paused: bool,
 }
 
 impl WorkflowSummary {
@@ -78,6 +81,7 @@ impl WorkflowSummary {
             finished_at: job.finished_at.map(time::millis),
             execution_id: job.execution.to_string(),
             parent_workflow_id: job.head.workflow.map(|step| step.workflow.to_string()),
+            paused: job.paused,
         }
     }
 }

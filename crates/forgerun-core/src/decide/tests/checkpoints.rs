@@ -1,5 +1,6 @@
 //! Checkpoints: one per job, counted, and only while the job has not ended.
 
+use std::vec;
 use std::vec::Vec;
 
 use crate::checkpoint::Checkpoint;
@@ -105,4 +106,77 @@ fn a_worker_that_lost_its_lease_cannot_touch_the_checkpoint_of_the_next_one() {
     world.ask(succeed(1, 2));
     assert!(matches!(world.ask(save_as(1, b"e", new())), Answer::Refused(Refusal::AlreadyCompleted(_))));
     assert_eq!(world.ask(delete_as(1, new())), Answer::Settled, "who did the work may tidy up");
+}
+
+fn save_step(n: u128, step: &str, result: &[u8], token: u64) -> Command {
+    let (held, step) = (held_as(n, LeaseProof::Token(token)), step.into());
+    Command::Checkpoint(CheckpointCommand::SaveStep { held, step, result: result.to_vec() })
+}
+
+fn recorded(answer: Answer) -> bool {
+    match answer {
+        Answer::Step { created, .. } => created,
+        answer => panic!("{answer:?}"),
+    }
+}
+
+#[test]
+fn the_first_result_of_a_step_counts_for_all_attempts() {
+    let mut world = World::with_job_in(State::Running, auto);
+    assert!(recorded(world.ask(save_step(1, "a", b"1", 1))));
+    assert!(!recorded(world.ask(save_step(1, "a", b"1", 1))), "a repetition");
+    assert_eq!(world.ask(save_step(1, "a", b"2", 1)), Answer::Refused(Refusal::StepRecorded));
+    assert!(recorded(world.ask(save_step(1, "b", b"2", 1))));
+    world.ask(fail(1, 1));
+    assert_eq!(world.ask(save_step(1, "c", b"3", 1)), Answer::Refused(Refusal::WrongState(State::Queued)));
+    world.pass(secs(60)).due();
+    world.ask(claim("q", 1));
+    assert_eq!(world.ask(save_step(1, "c", b"3", 1)), Answer::Refused(Refusal::LeaseLost));
+    assert_eq!(world.ask(save_step(1, "a", b"2", 2)), Answer::Refused(Refusal::StepRecorded));
+    assert!(recorded(world.ask(save_step(1, "c", b"3", 2))));
+}
+
+#[test]
+fn two_results_of_one_step_in_one_batch_leave_the_first() {
+    let mut world = World::with_job_in(State::Running, |_| {});
+    let changes = world.apply(vec![save_step(1, "a", b"1", 1), save_step(1, "a", b"2", 1)]);
+    assert!(recorded(changes.answers[0].clone()));
+    assert_eq!(changes.answers[1], Answer::Refused(Refusal::StepRecorded));
+}
+
+#[test]
+fn recorded_steps_are_bounded_in_number_and_bytes() {
+    let mut world = World::with_job_in(State::Running, |_| {});
+    let large = std::vec![b'1'; limits::CHECKPOINT_BYTES_MAX];
+    for n in 0..3 {
+        assert!(recorded(world.ask(save_step(1, &std::format!("large {n}"), &large, 1))));
+    }
+    assert_eq!(world.ask(save_step(1, "large 3", &large, 1)), Answer::Refused(Refusal::StepsFull));
+    for n in 3..limits::STEPS_MAX {
+        assert!(recorded(world.ask(save_step(1, &std::format!("{n}"), b"1", 1))));
+    }
+    assert_eq!(world.ask(save_step(1, "one more", b"1", 1)), Answer::Refused(Refusal::StepsFull));
+    assert!(!recorded(world.ask(save_step(1, "3", b"1", 1))), "a repetition needs no room");
+}
+
+#[test]
+fn recorded_steps_go_with_their_checkpoint_and_their_job() {
+    let mut world = World::with_job_in(State::Running, |_| {});
+    world.ask(save_step(1, "a", b"1", 1));
+    world.ask(save_step(1, "b", b"1", 1));
+    world.ask(delete_as(1, LeaseProof::Token(1)));
+    assert!(world.records.is_empty());
+    world.ask(save_step(1, "a", b"2", 1));
+    world.ask(cancel(1));
+    assert_eq!(world.ask(forget(1)), Answer::Settled);
+    assert!(world.records.is_empty());
+}
+
+#[test]
+fn recorded_steps_expire_by_themselves() {
+    let mut world = World::with_job_in(State::Running, |_| {});
+    world.ask(save_step(1, "a", b"1", 1));
+    world.ask(succeed(1, 1));
+    world.pass(limits::RETENTION * 2).due();
+    assert!(world.records.is_empty());
 }

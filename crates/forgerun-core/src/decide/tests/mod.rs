@@ -16,6 +16,7 @@ mod keys;
 mod limit;
 mod nested;
 mod nodes;
+mod pause;
 mod queues;
 mod redrives;
 mod results;
@@ -51,7 +52,7 @@ fn every_command_does_in_every_state_what_the_table_says() {
     const WRONG: &str = "wrong state";
     const ENDED: [&str; 3] = ["completed", "completed", "canceled"];
     let ended = |[a, b, c, d]: [&'static str; 4]| [a, b, c, d, ENDED[0], ENDED[1], ENDED[2]];
-    let table: [(&str, Command, [&str; 7]); 10] = [
+    let table: [(&str, Command, [&str; 7]); 12] = [
         // CREATED (held), QUEUED, ASSIGNED, RUNNING, then SUCCEEDED, FAILED, CANCELED
         ("start", start(1, 1), ended([WRONG, WRONG, "Running", WRONG])),
         ("extend", extend(1, 1, None), ended([WRONG, WRONG, "Assigned", "Running"])),
@@ -59,6 +60,8 @@ fn every_command_does_in_every_state_what_the_table_says() {
         ("fail", fail(1, 1), ended([WRONG, WRONG, WRONG, "Failed"])),
         ("hand back", hand_back(1, 1), ended([WRONG, WRONG, "Queued", "Queued"])),
         ("cancel", cancel(1), ["Canceled", "Canceled", "Canceled", "Canceled", "same", "same", "same"]),
+        ("pause", hold_back(1, true), ["Created", "Queued", "Assigned", "Running", WRONG, WRONG, WRONG]),
+        ("resume", hold_back(1, false), ["same"; 7]),
         ("retry", retry(1, 100), [WRONG, WRONG, WRONG, WRONG, WRONG, "Queued", WRONG]),
         ("revive", revive(1, 100), [WRONG, WRONG, WRONG, WRONG, WRONG, "Queued", WRONG]),
         ("activate", activate(1), ["Queued", WRONG, WRONG, WRONG, WRONG, WRONG, WRONG]),
@@ -105,6 +108,7 @@ fn a_command_on_a_job_that_is_not_there_is_refused() {
         fail(9, 1),
         hand_back(9, 1),
         cancel(9),
+        hold_back(9, true),
         retry(9, 100),
     ];
     for command in commands.into_iter().chain([activate(9), forget(9)]) {
@@ -119,6 +123,7 @@ fn a_job_of_another_client_is_out_of_reach_but_not_for_the_operator() {
     let stranger = Some(ClientId::from_u128(2));
     for (state, command) in [
         (State::Queued, cancel(1)),
+        (State::Queued, hold_back(1, true)),
         (State::Failed, retry(1, 100)),
         (State::Created, activate(1)),
         (State::Failed, forget(1)),
@@ -127,6 +132,10 @@ fn a_job_of_another_client_is_out_of_reach_but_not_for_the_operator() {
             Command::Cancel(mut cancel) => {
                 cancel.owned.client = client;
                 Command::Cancel(cancel)
+            }
+            Command::Pause(mut pause) => {
+                pause.owned.client = client;
+                Command::Pause(pause)
             }
             Command::Retry(mut retry) => {
                 retry.owned.client = client;

@@ -79,6 +79,7 @@ fn a_job_comes_back_as_it_was_stored() {
     job.hold = true;
     job.available_at = Some(Time::from_millis(3));
     job.parked = Parked::ForTurn;
+    job.paused = true;
     job.lease = Some(Lease {
         worker: Name::new("w").unwrap(),
         until: Time::from_millis(4),

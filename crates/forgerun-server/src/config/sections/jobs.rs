@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forgerun_core::job::JobForm;
-use forgerun_core::limits::EXECUTIONS_MAX;
+use forgerun_core::limits::{EXECUTIONS_MAX, LOG_BYTES_MIN};
 use forgerun_core::retry::Jitter;
 
 use super::{
@@ -28,6 +28,7 @@ pub struct Limits {
     pub max_job_payload_bytes: usize,
     pub max_result_bytes: u64,
     pub write_stall: Duration,
+    pub log_bytes: u64,
 }
 
 impl Limits {
@@ -47,6 +48,7 @@ impl Limits {
             max_job_payload_bytes: payload_kb * KIB as usize,
             max_result_bytes: from.whole("limits.max_result_bytes", KIB..=RESULT_BYTES_MAX),
             write_stall: from.seconds("limits.write_stall_s", 1..=HOUR_S),
+            log_bytes: from.whole("limits.log_bytes", LOG_BYTES_MIN as i64..=RESULT_BYTES_MAX),
         }
     }
 }

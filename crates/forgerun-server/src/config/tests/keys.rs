@@ -58,6 +58,7 @@ const ROWS: &[Row] = rows! {
     "limits.max_job_payload_kb" = "1" => limits.max_job_payload_bytes == "1024", not "1.5";
     "limits.max_result_bytes" = "1024" => limits.max_result_bytes == "1024", not "1023";
     "limits.write_stall_s" = "5" => limits.write_stall == "5s", not "0";
+    "limits.log_bytes" = "262144" => limits.log_bytes == "262144", not "262143";
     "exec.max_runtime_ms" = "1500" => exec.max_runtime == "1.5s", not "0";
     "exec.real_max_runtime_ms" = "1500" => exec.real_max_runtime == "Some(1.5s)", not "-1";
     "workers.count" = "0" => workers.count == "0", not "1025";

@@ -27,6 +27,7 @@ pub(in crate::dialects) mod deliveries;
 pub(in crate::dialects) mod events;
 pub(in crate::dialects) mod failures;
 pub(in crate::dialects) mod jobs;
+pub(in crate::dialects) mod logs;
 pub(in crate::dialects) mod overview;
 mod problems;
 pub(crate) mod queues;
@@ -55,6 +56,7 @@ impl Api for Admin {
         &[
             overview::ROUTES,
             jobs::ROUTES,
+            logs::ROUTES,
             failures::ROUTES,
             redrives::ROUTES,
             queues::ROUTES,

@@ -3,6 +3,7 @@
 use axum::response::Response;
 use forgerun_core::time::Time;
 use forgerun_wire::admin::AdminJobDetail;
+use forgerun_wire::forge::LogsView;
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -11,16 +12,19 @@ use super::layout::{self, Section};
 use super::parts::{self, ActionButton};
 use super::{timeline, webhooks};
 use crate::dialects::admin::deliveries::{self, DeliveriesAbout};
-use crate::dialects::admin::jobs;
+use crate::dialects::admin::{self, jobs};
 use crate::http::{
     ApiError,
     query::QueryString,
     routing::{Call, Route},
 };
+use crate::job_logs;
+use crate::limits::LOG_LINES_SHOWN;
 use crate::results::{self, ResultFormat};
 
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/jobs/{job_id}", "get", |call| Box::pin(show(call))),
+    page("/dashboard/jobs/{job_id}/logs", "logs", |call| Box::pin(logs(call))).query(job_logs::FILTERS),
     page("/dashboard/jobs/{job_id}/result", "result", |call| Box::pin(result(call))),
     action("/dashboard/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call))),
     action("/dashboard/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call))),
@@ -31,12 +35,14 @@ async fn show(call: Call<'_>) -> Result<Response, ApiError> {
     let view = jobs::detail(call.app, &found).await?;
     let query = QueryString::of(&call.exchange.uri, &[])?;
     let sent = deliveries::listed(&call, DeliveriesAbout::Job, &query).await?;
+    let lines = job_logs::last(&**call.app.engine.store(), found.id, LOG_LINES_SHOWN).await?;
     let now = call.app.clock.now();
     let main = html! {
         (heading(&call, &view))
         (facts(&view, now))
         @if let Some(failure) = &view.failure { (explained(&view, failure)) }
         (timeline::show(&view, now))
+        (log(&view, &lines))
         div .columns {
             (input(&view))
             (left(&view, now))
@@ -48,6 +54,11 @@ async fn show(call: Call<'_>) -> Result<Response, ApiError> {
         (events(&view, now))
     };
     Ok(layout::page(&call, Section::Jobs, &format!("Job {}", parts::short_id(&view.job.job_id)), &main))
+}
+
+/// The log as a page of JSON, or as the stream that keeps the page up to date.
+async fn logs(call: Call<'_>) -> Result<Response, ApiError> {
+    admin::logs::show(&call).await
 }
 
 async fn result(call: Call<'_>) -> Result<Response, ApiError> {
@@ -193,6 +204,28 @@ fn left(view: &AdminJobDetail, now: Time) -> Markup {
                     }
                 }
                 None => (parts::nothing("None.")),
+            }
+        }
+    }
+}
+
+/// The last lines that workers printed.
+fn log(view: &AdminJobDetail, log: &LogsView) -> Markup {
+    let path = format!("/dashboard/jobs/{}/logs", view.job.job_id);
+    let last = log.lines.last().map_or(0, |line| line.seq);
+    let first = log.lines.first().map_or(1, |line| line.seq);
+    let hidden = (first - 1).saturating_sub(log.dropped);
+    html! {
+        section #logs .panel data-live data-follow={ (path) "?after=" (last) } aria-labelledby="logs-title" {
+            h2 #logs-title { "Log" }
+            @if log.lines.is_empty() { (parts::nothing("No lines yet.")) } @else {
+                @if log.dropped > 0 { p .muted { (log.dropped) " older lines were deleted: the log was too long." } }
+                @if hidden > 0 { p .muted { (hidden) " older lines are not shown here." } }
+                pre .log { code {
+                    @for line in &log.lines {
+                        span .muted title={ (line.at) ", attempt " (line.attempt) } { (line.stream) " " } (line.text) "\n"
+                    }
+                } }
             }
         }
     }

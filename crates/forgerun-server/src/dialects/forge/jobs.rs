@@ -7,11 +7,11 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Cancel, Owned};
+use forgerun_core::command::{Cancel, Owned, Pause};
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Dialect, Job};
 use forgerun_core::state::State;
-use forgerun_wire::forge::{CanceledView, JobView, RETRY, RetriedView};
+use forgerun_wire::forge::{CanceledView, JobView, PausedView, RETRY, RetriedView};
 
 use crate::app::App;
 use crate::auth::{Caller, ownership};
@@ -41,6 +41,13 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
         .operation("cancelJob", "Cancel a job that has not ended.")
         .replies(&[Reply::json::<CanceledView>(200, "Cancelled, or ended before.")]),
+    Route::post("/v1/jobs/{job_id}/pause", "pause", |call| Box::pin(set_paused(call, true)))
+        .operation("pauseJob", "Keep a job from workers until it is resumed.")
+        .replies(&[Reply::json::<PausedView>(200, "Paused, or paused before.")])
+        .refuses(&[Kind::IllegalTransition]),
+    Route::post("/v1/jobs/{job_id}/resume", "resume", |call| Box::pin(set_paused(call, false)))
+        .operation("resumeJob", "Hand out a paused job again.")
+        .replies(&[Reply::json::<PausedView>(200, "Resumed, or not paused before.")]),
     Route::post("/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
         .operation("retryJob", "Retry a failed job.")
         .optional_body(&RETRY)
@@ -109,6 +116,15 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     let (job, _) = app.engine.act(Command::Cancel(cancel)).await?;
     exchange.set_subject(RequestSubject::job(&job, false));
     Ok(respond::json(StatusCode::OK, &CanceledView::new(&job)))
+}
+
+/// `POST /v1/jobs/{id}/pause` and `…/resume`. The state stays; deadlines and leases run on.
+async fn set_paused(call: Call<'_>, paused: bool) -> Result<Response, ApiError> {
+    body::expect_object(&call.body)?;
+    let pause = Pause { owned: owned(call.caller(), call.job())?, paused };
+    let (job, _) = call.app.engine.act(Command::Pause(pause)).await?;
+    call.exchange.set_subject(RequestSubject::job(&job, false));
+    Ok(respond::json(StatusCode::OK, &PausedView::new(&job)))
 }
 
 /// `POST /v1/jobs/{id}/retry`. While the retry is running, another call changes nothing and reports

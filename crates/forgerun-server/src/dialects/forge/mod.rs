@@ -14,6 +14,7 @@
 //! | `reading.rs` | `…/report`, `…/result`, `…/items` |
 //! | `workflows.rs` | `workflows`, `workflows/{id}`, `…/cancel`, `…/retry`, `…/events` |
 //! | `events.rs` | `…/events`, `events` |
+//! | `logs.rs` | `…/logs` |
 //!
 //! A route stands next to its handler; [`Forge`] puts the files together.
 
@@ -24,6 +25,7 @@ mod events;
 mod jobs;
 mod keys;
 mod list;
+mod logs;
 mod reading;
 mod schedules;
 mod submit;
@@ -57,6 +59,7 @@ impl Api for Forge {
             delete::ROUTES,
             reading::ROUTES,
             events::ROUTES,
+            logs::ROUTES,
             schedules::ROUTES,
             webhooks::ROUTES,
             deliveries::ROUTES,

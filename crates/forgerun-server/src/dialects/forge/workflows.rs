@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Cancel, Owned};
+use forgerun_core::command::{Cancel, Owned, Pause};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
 use forgerun_core::limits::SIGNAL_BODY_BYTES_MAX;
@@ -71,6 +71,13 @@ pub(super) const ROUTES: &[Route] = &[
             "Cancelled with all its steps, ended before, or `RUNNING` and `canceling` until what it \
      did is undone.",
         )]),
+    Route::post("/v1/workflows/{workflow_id}/pause", "pause", |call| Box::pin(set_paused(call, true)))
+        .operation("pauseWorkflow", "Start no step of a workflow, and keep its steps from workers.")
+        .replies(&[Reply::json::<WorkflowView>(200, "Paused, or paused before.")])
+        .refuses(&[Kind::IllegalTransition]),
+    Route::post("/v1/workflows/{workflow_id}/resume", "resume", |call| Box::pin(set_paused(call, false)))
+        .operation("resumeWorkflow", "Go on with a paused workflow and its steps.")
+        .replies(&[Reply::json::<WorkflowView>(200, "Resumed, or not paused before.")]),
     Route::post("/v1/workflows/{workflow_id}/retry", "retry", |call| Box::pin(retry(call)))
         .operation(
             "retryWorkflow",
@@ -288,6 +295,15 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
         compensate: compensate.unwrap_or(true),
     };
     let (job, _) = call.app.engine.act(Command::Cancel(cancel)).await?;
+    shown(call.app, Arc::new(job)).await
+}
+
+/// `POST /v1/workflows/{id}/pause` and `…/resume`: with all its steps that have not ended.
+async fn set_paused(call: Call<'_>, paused: bool) -> Result<Response, ApiError> {
+    body::expect_object(&call.body)?;
+    let own = own_job(&call).await?;
+    let owned = Owned { job: own.id, client: Some(call.caller().client) };
+    let (job, _) = call.app.engine.act(Command::Pause(Pause { owned, paused })).await?;
     shown(call.app, Arc::new(job)).await
 }
 

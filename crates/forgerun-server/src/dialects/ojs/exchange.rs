@@ -55,8 +55,7 @@ struct ExchangeView<'a> {
     results: Vec<SettledEntryView>,
     extended: Vec<String>,
     cancelled: Vec<String>,
-    /// No job can be paused yet.
-    paused: [&'a str; 0],
+    paused: Vec<String>,
     lost: Vec<String>,
     jobs: Vec<JobView<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -134,9 +133,9 @@ fn reply(
 ) -> Response {
     let ids = |ids: &[JobId]| -> Vec<String> { ids.iter().map(JobId::to_string).collect() };
     let directive = directive(app, answer.as_ref()).map(state_word);
-    let (extended, cancelled) = match &answer {
-        Some(answer) => (&answer.extended[..], &answer.canceled[..]),
-        None => (&[][..], &[][..]),
+    let (extended, cancelled, paused) = match &answer {
+        Some(answer) => (&answer.extended[..], &answer.canceled[..], &answer.paused[..]),
+        None => (&[][..], &[][..], &[][..]),
     };
     let listed = beat.into_iter().flat_map(|beat| &beat.jobs).map(|(job, _)| *job);
     let lost: Vec<JobId> = listed.filter(|job| !extended.contains(job) && !cancelled.contains(job)).collect();
@@ -145,7 +144,7 @@ fn reply(
         results,
         extended: ids(extended),
         cancelled: ids(cancelled),
-        paused: [],
+        paused: ids(paused),
         lost: ids(&lost),
         jobs: jobs.iter().zip(&tokens).map(|(of, token)| of.view(token)).collect(),
         directive,

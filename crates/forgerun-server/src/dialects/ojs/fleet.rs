@@ -110,6 +110,7 @@ async fn heartbeat(call: Call<'_>) -> Result<Response, ApiError> {
         "directive": state_word(answer.told),
         "jobs_extended": ids(&answer.extended),
         "cancelled_jobs": ids(&answer.canceled),
+        "paused_jobs": ids(&answer.paused),
         "exchange": true,
         "server_time": time::millis(call.app.clock.now()),
     })))
@@ -120,6 +121,7 @@ pub(in crate::dialects) struct HeartbeatResult {
     pub(in crate::dialects) told: WorkerState,
     pub(in crate::dialects) extended: Vec<JobId>,
     pub(super) canceled: Vec<JobId>,
+    pub(super) paused: Vec<JobId>,
 }
 
 async fn beat(app: &App, scope: &Scope, request: &HeartbeatRequest) -> Result<HeartbeatResult, ApiError> {
@@ -139,8 +141,8 @@ async fn beat(app: &App, scope: &Scope, request: &HeartbeatRequest) -> Result<He
     let answer = app.engine.run(Command::Worker(WorkerCommand::Heartbeat(beat))).await;
     match answer.map_err(|error| refusals::of_engine(app, error))? {
         Answer::Heartbeat(answer) => {
-            let HeartbeatAnswer { worker, extended, canceled } = *answer;
-            Ok(HeartbeatResult { told: worker.directive, extended, canceled })
+            let HeartbeatAnswer { worker, extended, canceled, paused } = *answer;
+            Ok(HeartbeatResult { told: worker.directive, extended, canceled, paused })
         }
         answer => unreachable!("a heartbeat was answered with {answer:?}"),
     }
@@ -148,11 +150,19 @@ async fn beat(app: &App, scope: &Scope, request: &HeartbeatRequest) -> Result<He
 
 /// The operator's worker has no owner, so it is not recorded; its jobs are extended all the same.
 async fn beat_of_operator(app: &App, request: &HeartbeatRequest) -> HeartbeatResult {
-    let mut told = HeartbeatResult { told: WorkerState::Running, extended: Vec::new(), canceled: Vec::new() };
+    let mut told = HeartbeatResult {
+        told: WorkerState::Running,
+        extended: Vec::new(),
+        canceled: Vec::new(),
+        paused: Vec::new(),
+    };
     for (job, proof) in &request.jobs {
         let held = HeldJob { job: *job, proof: proof.clone(), client: None };
         match app.engine.act(Command::Extend(Extend { held, lease: request.lease, note: None })).await {
-            Ok(_) => told.extended.push(*job),
+            Ok((extended, _)) => {
+                told.extended.push(*job);
+                told.paused.extend(extended.paused.then_some(*job));
+            }
             Err(forgerun_engine::Error::Refused(Refusal::AlreadyCanceled)) => told.canceled.push(*job),
             Err(_) => {}
         }

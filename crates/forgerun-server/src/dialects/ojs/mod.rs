@@ -37,6 +37,7 @@ pub(in crate::dialects) mod events;
 mod exchange;
 pub(in crate::dialects) mod fleet;
 pub(in crate::dialects) mod jobs;
+mod logs;
 mod objects;
 mod overall;
 pub(in crate::dialects) mod queues;
@@ -89,6 +90,7 @@ impl Api for Ojs {
             exchange::ROUTES,
             fleet::ROUTES,
             queues::ROUTES,
+            logs::ROUTES,
             checkpoints::ROUTES,
             cron::ROUTES,
             workflows::ROUTES,

@@ -22,6 +22,7 @@ use tracing::debug;
 
 use super::StreamScope;
 use super::hub::{StreamPermit, Subscription};
+use super::log::LogFollow;
 use super::printer::Printer;
 use super::subscribers::Topic;
 use super::wording::EventWording;
@@ -77,6 +78,7 @@ pub(super) enum EventSource {
         /// `None` while it catches up.
         subscription: Option<Subscription>,
     },
+    Log(Box<LogFollow>),
 }
 
 /// Events from the journal that the client has missed.
@@ -193,6 +195,7 @@ impl EventSource {
         match self {
             EventSource::Job { first: first @ Some(_), .. }
             | EventSource::Client { first: first @ Some(_), .. } => Ok(first.take()),
+            EventSource::Log(follow) => Box::pin(follow.next(app)).await,
             EventSource::Job { n_last, last, scope, subscription, .. } => {
                 while let Some(open) = subscription {
                     let Some(line) = open.next().await else { return Ok(None) };

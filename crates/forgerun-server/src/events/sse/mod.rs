@@ -10,7 +10,8 @@
 //! - `last_id`: where a stream resumes;
 //! - `feed`: the body of the response: missed events, new ones, heartbeats;
 //! - `hub`, `subscribers`: subscriptions; without any there is no cost;
-//! - `printer`: serialises events.
+//! - `printer`: serialises events;
+//! - `log`: the stream of a job's log lines, which are no events.
 //!
 //! There is no gap and no repetition between past and live events. A stream of a job subscribes,
 //! then loads the job: events in its history are skipped by number. A stream of a client reads the
@@ -20,6 +21,7 @@
 mod feed;
 mod hub;
 mod last_id;
+mod log;
 mod open;
 mod printer;
 mod subscribers;
@@ -31,7 +33,7 @@ pub(crate) use hub::{StreamPermit, Subscription};
 pub(crate) use last_id::{ResumePoint, find};
 #[cfg(feature = "grpc")]
 pub(crate) use open::admit;
-pub(crate) use open::{StreamScope, client, everything, job};
+pub(crate) use open::{StreamScope, client, everything, job, log};
 #[cfg(feature = "grpc")]
 pub(crate) use subscribers::{EventLine, Topic};
 pub(crate) use wording::EventWording;

@@ -17,18 +17,21 @@ use tracing::debug;
 use super::feed::{Backlog, EventSource, Feed, StreamContent};
 use super::hub::StreamPermit;
 use super::last_id::{self, ResumePoint, find};
+use super::log::LogFollow;
 use super::printer;
 use super::subscribers::Topic;
 use super::wording::EventWording;
 use crate::app::App;
 use crate::auth::{Caller, ownership};
 use crate::http::{ApiError, Exchange};
+use crate::job_logs::LogFilter;
 use crate::limits::{STREAM_RECONNECT_MS, STREAMS_FULL_AFTER_S};
 
 /// Header fields of a stream's answer, no more: hyper keeps their map as long as the connection
 /// lasts.
 const HEADERS: usize = 12;
 
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// The scope of a job's stream.
@@ -95,6 +98,41 @@ pub(crate) async fn job(
     let n_last = job.history.events().last().map_or(0, |event| event.n);
     let source = EventSource::Job { first: Some(first.into()), n_last, last, scope, subscription };
     Ok(open(app, exchange, caller, permit, StreamContent { source, wording }))
+}
+
+/// The log of a visible job: the lines after `after` or `Last-Event-ID`, then new ones, until it
+/// ends. If nothing is left, 204.
+pub(crate) async fn log(
+    app: &App,
+    exchange: &Exchange,
+    caller: &Caller,
+    job: &Job,
+    filter: LogFilter,
+    after: Option<u64>,
+) -> Result<Response, ApiError> {
+    let last = exchange.headers.get(LAST_EVENT_ID).map(|value| value.to_str().unwrap_or_default().trim());
+    let after = match last.filter(|text| !text.is_empty()).map(str::parse::<u64>) {
+        None => after.unwrap_or(0),
+        Some(Ok(seen)) => seen,
+        Some(Err(_)) => {
+            let detail = "The Last-Event-ID header must be the `seq` of a line.";
+            let refused = RefusedRequest::new(Kind::MalformedRequest, detail);
+            return Err(refused.fact("field", "Last-Event-ID").into());
+        }
+    };
+    if exchange.method == Method::HEAD {
+        return Ok(response(Body::empty()));
+    }
+    let is_resumed = last.is_some();
+    if is_resumed && job.state.is_final() {
+        let summary = app.engine.store().log_summary(job.id, filter.attempt).await?;
+        if summary.last <= after {
+            return Ok(no_more());
+        }
+    }
+    let permit = admit(app, exchange, caller)?;
+    let source = EventSource::Log(Box::new(LogFollow::new(app, filter, after)));
+    Ok(open(app, exchange, caller, permit, StreamContent { source, wording: EventWording::forge() }))
 }
 
 /// The events of all jobs and webhooks of the caller: from now on, or all after `Last-Event-ID`.

@@ -4,6 +4,7 @@ use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use forgerun_core::log::LogBatch;
 use forgerun_core::{Changes, Wants};
 use forgerun_store::memory::Memory;
 use forgerun_store::{Blobs, Boxed, Decide, Error, Fault, Page, Query, Store, Sweep, Swept, Wakeup};
@@ -124,6 +125,13 @@ impl Store for Faulty {
 
     fn sweep(&self, sweep: Sweep) -> Boxed<'_, Swept> {
         self.memory.sweep(sweep)
+    }
+
+    fn append_logs(&self, batches: Vec<LogBatch>, bytes_max: u64) -> Boxed<'_, Vec<Option<u64>>> {
+        match self.mood() {
+            Mood::Broken(fault) => Box::pin(async move { Err(Error::new(fault, "on /secret/host:5432")) }),
+            _ => self.memory.append_logs(batches, bytes_max),
+        }
     }
 
     fn blobs(&self) -> &dyn Blobs {

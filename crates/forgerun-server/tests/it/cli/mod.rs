@@ -6,6 +6,7 @@ mod health;
 mod ids;
 mod jobs;
 mod json_errors;
+mod logs;
 mod operator;
 mod own_work;
 mod screen;

@@ -103,3 +103,68 @@ async fn a_worker_that_lost_its_lease_cannot_write_over_what_the_next_one_saved(
     let bad = world.post(&path, json!({"state": 1, "lease_token": 7})).await;
     assert_eq!(bad.expect(400)["details"]["field"], "lease_token");
 }
+
+async fn record(world: &World, id: &str, step: &str, result: &str, token: &str) -> Answer {
+    let body = format!(r#"{{"result":{result},"lease_token":"{token}"}}"#);
+    call(&world.client, "PUT", &format!("jobs/{id}/checkpoint/{step}")).body(body).send().await
+}
+
+#[tokio::test]
+async fn the_first_result_of_a_step_is_recorded_and_listed() {
+    let world = World::start().await;
+    let id = world.push(json!({"retry": {"max_attempts": 2, "initial_interval": "PT1S"}})).await;
+    let token = world.fetch().await["lease_token"].as_str().unwrap().to_owned();
+    let first = record(&world, &id, "charge%2Fcard", r#"{"n": 1.0}"#, &token).await.expect(201);
+    assert_eq!(
+        (&first["step"], &first["attempt"], &first["created"]),
+        (&json!("charge/card"), &json!(1), &json!(true))
+    );
+    assert_eq!(
+        record(&world, &id, "charge%2Fcard", r#"{"n": 1.0}"#, &token).await.expect(200)["created"],
+        false
+    );
+    let other = record(&world, &id, "charge%2Fcard", r#"{"n": 2}"#, &token).await;
+    assert_eq!(other.expect(409)["details"]["reason"], "step_recorded");
+    record(&world, &id, "mail", "null", &token).await.expect(201);
+    world.nack(&id, json!({"code": "handler_error", "message": "no"})).await.expect(200);
+    let second = world.fetch().await["lease_token"].as_str().unwrap().to_owned();
+    let late = record(&world, &id, "late", "1", &token).await;
+    assert_eq!(late.expect(409)["details"]["reason"], "lease_lost");
+
+    let steps = json!({"charge/card": {"n": 1.0}, "mail": null});
+    for path in [format!("jobs/{id}/checkpoint"), format!("checkpoints/{id}/resume")] {
+        let saved = world.get(&path).await.expect(200);
+        assert_eq!(
+            (&saved["steps"], &saved["state"], &saved["sequence"]),
+            (&steps, &steps, &json!(2)),
+            "{path}"
+        );
+    }
+    save(&world, &id, json!({"page": 1})).await.expect(200);
+    let both = world.get(&format!("jobs/{id}/checkpoint")).await.expect(200);
+    assert_eq!((&both["steps"], &both["state"]), (&steps, &json!({"page": 1})));
+    record(&world, &id, "third", "3", &second).await.expect(201);
+    call(&world.client, "DELETE", &format!("jobs/{id}/checkpoint")).send().await.expect(200);
+    refused(&world.get(&format!("jobs/{id}/checkpoint")).await, 404, "NOT_FOUND", "not_found");
+}
+
+#[tokio::test]
+async fn a_step_needs_the_lease_token_a_result_and_a_name() {
+    let world = World::start().await;
+    let id = world.push(json!({})).await;
+    let token = world.fetch().await["lease_token"].as_str().unwrap().to_owned();
+    let path = format!("jobs/{id}/checkpoint/a");
+    let put = |body: &str| call(&world.client, "PUT", &path).body(body.to_owned());
+    assert_eq!(put(r#"{"result":1}"#).send().await.status, 400);
+    assert_eq!(put("{}").header("lease-token", &token).send().await.status, 400);
+    assert_eq!(put(r#"{"result":1}"#).header("lease-token", &token).send().await.status, 201);
+    assert_eq!(record(&world, &id, "%0A", "1", &token).await.status, 400);
+    assert_eq!(record(&world, &id, &"x".repeat(256), "1", &token).await.status, 400);
+    let large = format!("\"{}\"", "x".repeat(257 * 1024));
+    assert_eq!(record(&world, &id, "large", &large, &token).await.status, 413);
+    let other = world.server.client().await;
+    let theirs = call(&other, "PUT", &path).body(r#"{"result":1,"lease_token":"x"}"#).send().await;
+    refused(&theirs, 403, "TENANT_ACCESS_DENIED", "tenant_access_denied");
+    world.ack(&id).await.expect(200);
+    assert_eq!(record(&world, &id, "late", "1", &token).await.status, 409);
+}

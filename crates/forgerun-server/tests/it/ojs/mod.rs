@@ -6,11 +6,13 @@ mod errors;
 mod events;
 mod examples;
 mod exchange;
+mod logs;
 #[cfg(feature = "s3")]
 mod objects;
 mod options;
 mod own_work;
 mod ownership;
+mod pausing;
 mod queues;
 mod refusals;
 mod results;

@@ -127,6 +127,16 @@ function listen() {
   addEventListener("pagehide", () => source.close(), { once: true });
 }
 
+// The log of a job is no news: its own stream says when there are lines that the page does not have.
+function followLog() {
+  const section = document.querySelector("[data-follow]");
+  if (!section) return;
+  const source = new EventSource(section.dataset.follow);
+  source.addEventListener("log", soon);
+  source.addEventListener("end", () => source.close());
+  addEventListener("pagehide", () => source.close(), { once: true });
+}
+
 // What has just happened, as far as one can follow it: four lines a second at most.
 const feed = byId("feed");
 let tellingSince = 0, nTold = 0;
@@ -165,6 +175,7 @@ if (isLive) {
   say("lost", "Connecting");
   live.addEventListener("click", toggle);
   listen();
+  followLog();
   setInterval(() => { if (Date.now() - lastFetch >= LOOK_MS) refresh(); }, 1000);
   document.addEventListener("visibilitychange", soon);
 }
