@@ -31,16 +31,16 @@ fn the_first_line_says_https_and_commands_trust_the_authority_they_are_given() {
     let distrusted = asked(&["health"]);
     assert_ne!(distrusted.code, Some(0));
     assert!(distrusted.stderr.to_lowercase().contains("certificate"), "{}", distrusted.stderr);
-    let anonymous = asked(&["jobs", "list", "--ca", ca]);
+    let anonymous = asked(&["list", "--ca", ca]);
     assert_ne!(anonymous.code, Some(0));
     assert!(anonymous.stderr.contains("certificate"), "{}", anonymous.stderr);
-    let listed = run(forgerun(&["jobs", "list"])
+    let listed = run(forgerun(&["list"])
         .env("FORGERUN_URL", &url)
         .env("FORGERUN_CA", ca)
         .env("FORGERUN_CERT", authority.cert("client"))
         .env("FORGERUN_CERT_KEY", authority.key("client")));
     assert_eq!(listed.code, Some(0), "{}", listed.stderr);
-    let half = asked(&["jobs", "list", "--cert", ca]);
+    let half = asked(&["list", "--cert", ca]);
     assert_eq!(half.code, Some(2), "{}", half.stderr);
     let missing = asked(&["health", "--ca", "nowhere.pem"]);
     assert_eq!(missing.code, Some(2), "{}", missing.stderr);
