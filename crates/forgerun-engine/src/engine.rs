@@ -13,8 +13,8 @@ use forgerun_store::{Store, Wakeup};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
 use crate::audit::with_entry;
+use crate::clock::Clock;
 use crate::committer::{self, CommandQueue, CommitContext};
 use crate::ids::Ids;
 use crate::intake::{self, Intake};
@@ -169,7 +169,8 @@ impl Engine {
                 from: None,
             })
         };
-        let answers = self.inner.commands.run_all(jobs.into_iter().map(retry).map(with_entry).collect()).await;
+        let answers =
+            self.inner.commands.run_all(jobs.into_iter().map(retry).map(with_entry).collect()).await;
         let settled = |answered: Result<Answer, Error>| match answered? {
             Answer::Refused(refusal) => Err(Error::Refused(refusal)),
             _ => Ok(()),

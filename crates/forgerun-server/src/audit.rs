@@ -54,8 +54,7 @@ pub(crate) async fn event(app: &App, exchange: &Exchange, action: &str) -> Resul
 pub struct WrongKeys(Mutex<HashMap<(Minute, Option<IpAddr>, String), u64>>);
 
 impl WrongKeys {
-    /// Counts a refused key or token. Beyond a bound, addresses and prefixes are no longer told
-    /// apart.
+    /// Counts a refused key or token. Beyond a bound, all others count together.
     pub(crate) fn note(&self, address: IpAddr, token: &str, now: Time) {
         let minute = Minute::of(now);
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +70,7 @@ impl WrongKeys {
     }
 }
 
-/// Characters of a wrong key that help to find its owner, and nobody to guess it.
+/// The first characters of a wrong key: enough to find its owner, too few to guess it.
 fn prefix(token: &str) -> String {
     let n_chars = if token.starts_with("frk_") { 12 } else { 4 };
     let shown = token.chars().filter(char::is_ascii_graphic).take(n_chars.min(token.len() / 2));

@@ -129,9 +129,8 @@ pub(crate) async fn verify(store: &dyn Store) -> Result<AuditVerdict, Error> {
 
 /// The verdict with entries beyond the end of their chain.
 fn with_foreign(mut verdict: AuditVerdict, added: Vec<(u32, u64)>) -> AuditVerdict {
-    let foreign = added
-        .into_iter()
-        .map(|(chain, seq)| forgerun_core::audit::AuditFault::Foreign { chain, seq });
+    let foreign =
+        added.into_iter().map(|(chain, seq)| forgerun_core::audit::AuditFault::Foreign { chain, seq });
     verdict.faults.extend(foreign);
     verdict
 }

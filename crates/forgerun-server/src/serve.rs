@@ -146,7 +146,8 @@ async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
         }
     };
     app.start_sinks();
-    let followers = tls::follow(&app.clock, tls.iter().map(|port| &port.identity).chain(grpc_identity(&grpc)));
+    let followers =
+        tls::follow(&app.clock, tls.iter().map(|port| &port.identity).chain(grpc_identity(&grpc)));
     let ended = listening(&app, (listener, tls), grpc, &mut stop, leave_brokers, || {
         let grpc = addresses.grpc.map(tracing::field::display);
         info!(address = %address, grpc, version = env!("CARGO_PKG_VERSION"), "listening");

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tokio_rustls::rustls::RootCertStore;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::sign::CertifiedKey;
-use tokio_rustls::rustls::RootCertStore;
 
 use crate::error::Error;
 

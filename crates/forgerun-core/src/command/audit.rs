@@ -54,8 +54,12 @@ impl Command {
             Command::Delivery(DeliveryCommand::Redeliver { delivery, .. }) => {
                 ("redeliver", delivery.to_string())
             }
-            Command::Signing(SigningCommand::Rotate { key, .. }) => ("rotate_signing_key", key.id.to_string()),
-            Command::Redrive(RedriveCommand::Begin { redrive, .. }) => ("redrive", redrive.failure.to_string()),
+            Command::Signing(SigningCommand::Rotate { key, .. }) => {
+                ("rotate_signing_key", key.id.to_string())
+            }
+            Command::Redrive(RedriveCommand::Begin { redrive, .. }) => {
+                ("redrive", redrive.failure.to_string())
+            }
             Command::Schedule(schedule) => of_schedule(schedule)?,
             Command::Schema(schema) => {
                 let (client, job_type, version) = schema.subject();

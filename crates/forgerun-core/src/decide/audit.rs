@@ -67,7 +67,7 @@ impl WorkingSet<'_> {
     /// before those ahead of it waits: another node may just remove them, or they are missing.
     pub(super) fn audit_due(&mut self, key: RecordKey) {
         let Some(entry) = self.record::<AuditEntry>(key.key.clone()) else {
-            // Unreadable: left to whoever verifies the trail.
+            // Unreadable: left for `forgerun audit verify` to report.
             return self.never_due(key);
         };
         let due_at = entry.at + entry.by.keep;

@@ -116,12 +116,7 @@ async fn converse(
     speak(TokioIo::new(stream), service, watched, bounds, terms, stop).await;
 }
 
-async fn refuse_plain(
-    socket: Socket,
-    plain: PlainHttp,
-    terms: ConnectionTerms,
-    stop: watch::Receiver<bool>,
-) {
+async fn refuse_plain(socket: Socket, plain: PlainHttp, terms: ConnectionTerms, stop: watch::Receiver<bool>) {
     let answer = service_fn(move |request| std::future::ready(Ok(to_tls(&request, plain))));
     speak_http1(socket, answer, terms, stop, ()).await;
 }

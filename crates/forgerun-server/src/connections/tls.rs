@@ -110,7 +110,9 @@ impl TlsIdentity {
             match changed {
                 None => {}
                 Some(Ok(())) => info!(%cert, "TLS certificate read again"),
-                Some(Err(error)) => warn!(%cert, %error, "TLS certificate not usable: the one before stays in use"),
+                Some(Err(error)) => {
+                    warn!(%cert, %error, "TLS certificate not usable: the one before stays in use")
+                }
             }
         }
     }
@@ -139,9 +141,8 @@ struct Pem {
 
 impl Pem {
     fn read(files: &TlsFiles) -> Result<Pem, BadCertificate> {
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|error: io::Error| BadCertificate::new(path, error))
-        };
+        let read =
+            |path: &PathBuf| std::fs::read(path).map_err(|error: io::Error| BadCertificate::new(path, error));
         Ok(Pem {
             cert: read(&files.cert)?,
             key: read(&files.key)?,

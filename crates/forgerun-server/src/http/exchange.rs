@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
+use axum::body::HttpBody;
 use axum::http::header::ACCEPT_LANGUAGE;
 use axum::http::request::Parts;
-use axum::body::HttpBody;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 use axum::response::Response;
 use forgerun_core::catalog::Kind;

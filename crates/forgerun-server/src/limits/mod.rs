@@ -388,7 +388,7 @@ pub const AUDIT_WRONG_KEYS_EVERY: Duration = Duration::from_secs(60);
 /// How long the last of these entries may delay the stop.
 pub const AUDIT_STOP_GRACE: Duration = Duration::from_millis(500);
 
-/// Addresses and prefixes of wrong keys that are told apart per minute.
+/// Distinct addresses and prefixes of wrong keys per minute; further ones are counted together.
 pub const AUDIT_WRONG_KEYS_MAX: usize = 256;
 
 /// Entries of the audit trail that are read at once, and that one page examines.

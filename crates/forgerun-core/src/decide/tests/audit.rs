@@ -70,7 +70,8 @@ fn key_of(world: &World, node: &str, seq: u64) -> crate::record::RecordKey {
 fn an_entry_is_written_with_its_change_and_not_without() {
     let mut world = World::new();
     world.ask(submit([plain(1)]));
-    let changes = world.apply(vec![audited("a", cancel(1)), audited("a", cancel(9)), audited("a", cancel(1))]);
+    let changes =
+        world.apply(vec![audited("a", cancel(1)), audited("a", cancel(9)), audited("a", cancel(1))]);
     assert_eq!(word(&changes.answers[0]), "Canceled");
     assert_eq!(word(&changes.answers[1]), "NotFound");
     assert_eq!(word(&changes.answers[2]), "same");

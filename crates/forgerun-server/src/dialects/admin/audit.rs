@@ -41,7 +41,8 @@ pub(in crate::dialects) const ACTION: Parameter =
     Parameter::new("action", "Only this action, such as `pause_queue`.");
 pub(in crate::dialects) const TARGET: Parameter =
     Parameter::new("target", "Only entries whose target has this text.");
-const SINCE: Parameter = Parameter::new("since", "Only entries of this moment or later.").schema(request::time);
+const SINCE: Parameter =
+    Parameter::new("since", "Only entries of this moment or later.").schema(request::time);
 pub(in crate::dialects) const UNTIL: Parameter =
     Parameter::new("until", "Only entries of this moment or earlier.").schema(request::time);
 

@@ -74,14 +74,19 @@ fn a_server_without_a_usable_certificate_does_not_start() {
     let mut command = serve(&authority, &folder);
     command.env_remove("FORGERUN_SERVER__TLS__CERT").env_remove("FORGERUN_SERVER__TLS__KEY");
     let ended = run(command.env("FORGERUN_SERVER__TLS__CLIENT_CA", authority.ca()));
-    assert!(ended.stderr.contains("server.tls.client_ca is set, and server.tls.cert is not"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("server.tls.client_ca is set, and server.tls.cert is not"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[cfg(feature = "grpc")]
 #[test]
 fn grpc_has_the_same_identity() {
     let (authority, folder) = (Authority::new(), tempfile::tempdir().unwrap());
-    let mut server = process::Server::start(serve(&authority, &folder).env("FORGERUN_GRPC__ADDR", "127.0.0.1:0"));
+    let mut server =
+        process::Server::start(serve(&authority, &folder).env("FORGERUN_GRPC__ADDR", "127.0.0.1:0"));
     let line = server.wait_for_output("for gRPC on");
     let address: std::net::SocketAddr = line.trim_end().rsplit(' ').next().unwrap().parse().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

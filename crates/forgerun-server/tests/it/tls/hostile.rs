@@ -81,8 +81,7 @@ async fn more_streams_than_the_bound_are_refused() {
 
 #[tokio::test]
 async fn streams_count_like_connections_of_their_address() {
-    let world =
-        World::on_terms(&[("limits.connections_per_address", "4")], ConnectionTerms::default()).await;
+    let world = World::on_terms(&[("limits.connections_per_address", "4")], ConnectionTerms::default()).await;
     let client = world.server.client().await;
     let job = client.call("POST", "/v1/jobs").json(serde_json::json!({"job_type": "a"})).send().await;
     let job = job.expect(202)["job_id"].as_str().unwrap().to_owned();
@@ -96,7 +95,8 @@ async fn streams_count_like_connections_of_their_address() {
     // The connection is the first of four.
     let waiting: Vec<_> = (0..3).map(|_| tokio::spawn(sender.send_request(wait()))).collect();
     let refused = loop {
-        let (status, problem) = ask(&mut sender, world.request("GET", "/health").body(empty()).unwrap()).await;
+        let (status, problem) =
+            ask(&mut sender, world.request("GET", "/health").body(empty()).unwrap()).await;
         if status != 200 {
             break (status, problem);
         }

@@ -60,8 +60,7 @@ async fn plain_http_is_refused_with_a_problem_or_redirected_by_choice() {
     let refused = String::from_utf8(raw(&world, request).await).unwrap();
     assert!(refused.starts_with("HTTP/1.1 400 "), "{refused}");
     assert!(refused.contains("application/problem+json") && refused.contains("https://"), "{refused}");
-    let redirecting =
-        World::with(&[], |files| files, ConnectionTerms::default(), PlainHttp::Redirect).await;
+    let redirecting = World::with(&[], |files| files, ConnectionTerms::default(), PlainHttp::Redirect).await;
     let redirected = String::from_utf8(raw(&redirecting, request).await).unwrap();
     assert!(redirected.starts_with("HTTP/1.1 308 "), "{redirected}");
     assert!(redirected.contains("location: https://jobs.example:8443/v1/jobs?limit=1\r\n"), "{redirected}");
@@ -109,7 +108,11 @@ async fn without_a_client_certificate_only_probes_are_answered() {
     let with_ca = |anonymous: bool| {
         World::with(
             &[],
-            move |files| TlsFiles { client_ca: Some(files.cert.with_file_name("ca.pem")), anonymous, ..files },
+            move |files| TlsFiles {
+                client_ca: Some(files.cert.with_file_name("ca.pem")),
+                anonymous,
+                ..files
+            },
             ConnectionTerms::default(),
             PlainHttp::Refuse,
         )
