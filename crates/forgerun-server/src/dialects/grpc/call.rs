@@ -117,7 +117,7 @@ impl OjsOverGrpc {
         let holder = ByteHolder::new(&who, exchange.address);
         let span = within(&exchange, rpc.timeout.unwrap_or(app.bounds.request_timeout));
         let done = {
-            let scope = audit::scope(app, &exchange, &who).filter(|_| !rpc.reads);
+            let scope = audit::scope(app, &exchange, &who);
             let call = Call { app, exchange: &exchange, who, body: Bytes::new() };
             let answer = async {
                 match scope {

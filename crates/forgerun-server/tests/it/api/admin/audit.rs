@@ -109,7 +109,7 @@ async fn wrong_keys_are_one_entry_per_prefix_with_a_count() {
     let id = key["keys"][0]["key_id"].as_str().unwrap().to_owned();
     let path = format!("/admin/v1/clients/{}/keys/{id}", client.id);
     operator(&server, "DELETE", &path).send().await.expect(200);
-    assert_eq!(client.get("/v1/jobs").await.status, 401, "revoked");
+    assert_eq!(client.get("/v1/jobs").await.status, 403, "revoked");
     let form = server.call("POST", "/dashboard/login").body("token=a-wrong-token-of-length");
     let form = form.header("content-type", "application/x-www-form-urlencoded");
     assert_eq!(form.send().await.status, 401);
@@ -179,7 +179,12 @@ async fn the_trail_is_filtered_paged_and_streamed() {
     let lines = operator(&server, "GET", "/admin/v1/audit").header("accept", "application/x-ndjson");
     let lines = lines.send().await;
     assert_eq!(lines.status, 200);
-    let read: Vec<Value> = lines.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let read: Vec<Value> = lines
+        .text()
+        .lines()
+        .filter(|line| line.starts_with('{'))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
     assert_eq!(read, items);
     let client = server.client().await;
     assert_eq!(client.get("/admin/v1/audit").await.status, 403);
@@ -211,7 +216,7 @@ async fn each_node_has_a_chain_of_its_own() {
         }
     }
     let all = entries(&first).await;
-    let of_chain = |chain: u32| all.iter().filter(|entry| entry.chain == chain).map(|entry| entry.seq);
+    let of_chain = |chain: u32| all.iter().filter(move |entry| entry.chain == chain).map(|entry| entry.seq);
     assert_eq!(of_chain(1).collect::<Vec<_>>(), [1, 2, 3]);
     assert_eq!(of_chain(2).collect::<Vec<_>>(), [1, 2, 3]);
 }
