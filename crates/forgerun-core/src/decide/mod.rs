@@ -119,7 +119,7 @@ fn wants_of(command: &Command, now: Time, wants: &mut Wants) {
         Command::Due(limit) => {
             let before = wants.due.map_or(0, |due| due.limit);
             let limit = before.saturating_add(*limit).min(limits::DUE_JOBS_MAX);
-            wants.due = Some(DueWant { now: now, limit });
+            wants.due = Some(DueWant { now, limit });
         }
         Command::Key(key) => drop(wants.clients.insert(key.client())),
         Command::NameClient(named) => {
