@@ -323,3 +323,9 @@ pub const LOG_CLIENT_BYTES_READ: Duration = Duration::from_secs(60);
 
 /// Bytes of logs kept for one client. Beyond it no lines are accepted until old ones are deleted.
 pub const LOG_CLIENT_BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
+
+/// Bytes of each text of an audit entry.
+pub const AUDIT_TEXT_BYTES_MAX: usize = 200;
+
+/// When an audit entry that retention could not remove yet is looked at again.
+pub const AUDIT_REMOVAL_RETRY: Duration = Duration::from_secs(3600);

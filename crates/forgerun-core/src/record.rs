@@ -41,6 +41,9 @@ pub enum RecordKind {
     ElementTemplate = 36,
     ElementPart = 37,
     Signal = 32,
+    AuditEntry = 45,
+    AuditChain = 46,
+    AuditCount = 47,
 }
 
 impl RecordKind {
@@ -86,6 +89,9 @@ impl RecordKind {
             36 => Some(RecordKind::ElementTemplate),
             37 => Some(RecordKind::ElementPart),
             32 => Some(RecordKind::Signal),
+            45 => Some(RecordKind::AuditEntry),
+            46 => Some(RecordKind::AuditChain),
+            47 => Some(RecordKind::AuditCount),
             _ => None,
         }
     }

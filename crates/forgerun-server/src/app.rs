@@ -26,6 +26,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::attendance::Attendance;
+use crate::audit::{self, WrongKeys};
 use crate::auth::{ApiKeyCache, Sessions};
 use crate::client_names::ClientNames;
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
@@ -68,13 +69,14 @@ pub struct App {
     pub unwritten: Arc<Unwritten>,
     /// Memory budget for requests that are not answered yet.
     pub incoming: Arc<ByteBudget>,
-    /// Memory budget for gRPC answers that clients do not read.
-    #[cfg(feature = "grpc")]
+    /// Memory budget for answers over HTTP/2 that clients do not read.
     pub unread: Arc<ByteBudget>,
     /// Rate limit for worker calls, if configured.
     pub worker_limiter: Option<Limiter>,
     /// Rate limit for broker messages, if it differs from that of their client.
     pub bridge_limiter: Option<Limiter>,
+    /// Wrong keys that are not in the audit trail yet.
+    pub wrong_keys: WrongKeys,
     /// News for other nodes.
     pub node_news: NodeNews,
     /// The queues for which workers asked this node.
@@ -166,6 +168,7 @@ impl App {
             limiter: Limiter::new(&config.limits),
             worker_limiter: Limiter::of_workers(&config.limits),
             bridge_limiter: Limiter::of_bridge(&config.limits, config.amqp.rate_per_minute),
+            wrong_keys: WrongKeys::default(),
             node_news: NodeNews::default(),
             attendance: Arc::new(Attendance::new(clock.clone(), config.alerts.no_worker)),
             client_names: ClientNames::default(),
@@ -177,7 +180,6 @@ impl App {
             schemas: SchemaCache::default(),
             unwritten: Arc::default(),
             incoming: Arc::new(ByteBudget::incoming(&config.limits)),
-            #[cfg(feature = "grpc")]
             unread: Arc::new(ByteBudget::unread()),
             downloads: Arc::default(),
             uploads: Arc::new(UploadPlaces::new(config.limits.max_result_bytes)),
@@ -289,6 +291,12 @@ impl App {
                 }
             }
         });
+    }
+
+    /// Records wrong keys in the audit trail until the server stops.
+    pub fn audit(&self) -> tokio::task::JoinHandle<()> {
+        let app = self.shared();
+        tokio::spawn(async move { audit::follow_wrong_keys(&app).await })
     }
 
     /// Stops the redrive loop: running redrives are handed back.

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::{Command, Content, ListRead, NewStep, Output, Submit};
+use super::{AuditedChange, Command, Content, ListRead, NewStep, Output, Submit};
 use crate::job::Input;
 use crate::limits::{WEIGHED_BYTES, WORKFLOW_WEIGHT};
 
@@ -29,6 +29,10 @@ impl Command {
             Command::Cancel(_) | Command::Pause(_) | Command::Retry(_) | Command::Forget(_) => {
                 WORKFLOW_WEIGHT
             }
+            Command::Audited(audited) => match &audited.change {
+                AuditedChange::Command(command) => command.weight(),
+                AuditedChange::Event(_) => 1,
+            },
             Command::Succeed(succeed) => succeed.output.as_deref().map_or(1, of_output),
             Command::Upload(upload) => of_output(&upload.output),
             _ => 1,

@@ -76,6 +76,7 @@ impl WorkingSet<'_> {
                 RecordKind::Checkpoint => self.drop_overdue::<Checkpoint>(key),
                 RecordKind::StepMemo => self.drop_overdue::<StepMemo>(key),
                 RecordKind::MemoIndex => self.drop_overdue::<MemoIndex>(key),
+                RecordKind::AuditEntry => self.audit_due(key),
                 RecordKind::Schedule => found.schedules.extend(self.schedule_due(key)),
                 RecordKind::ForEach => found.lists.extend(self.list_due(key)),
                 // These are never due.
@@ -91,7 +92,9 @@ impl WorkingSet<'_> {
                 | RecordKind::WorkflowPart
                 | RecordKind::ElementTemplate
                 | RecordKind::ElementPart
-                | RecordKind::Signal => {}
+                | RecordKind::Signal
+                | RecordKind::AuditChain
+                | RecordKind::AuditCount => {}
             }
         }
         found

@@ -2,13 +2,15 @@
 
 use std::env;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use forgerun_cli::Exit;
 use forgerun_cli::terminal::{complain, print};
+use forgerun_core::audit::AuditVerdict;
 use forgerun_engine::{Clock, SystemClock};
 use forgerun_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sources};
-use forgerun_server::{Ready, SchemaStatus, ServerAddresses, telemetry};
+use forgerun_server::{Ready, SchemaStatus, ServeError, ServerAddresses, telemetry};
 use tokio::runtime::Runtime;
 
 use crate::cli::{ConfigFlags, DatabaseFlags, DevFlags, MigrateFlags, ServeFlags};
@@ -22,7 +24,7 @@ pub(crate) fn dev(flags: &DevFlags) -> Exit {
     let mode = CommandMode::Dev;
     let ready = |addresses: ServerAddresses| {
         announce(addresses);
-        print(&first_steps(addresses.http), Exit::Done);
+        print(&first_steps(addresses), Exit::Done);
     };
     run(load(flags.given(), &flags.config, mode), mode, Box::new(ready))
 }
@@ -57,6 +59,53 @@ pub(crate) fn cleanup(flags: &DatabaseFlags) -> Exit {
             print(&format!("removed {} jobs and {} old rows\n", removed.n_jobs, removed.n_rows), Exit::Done)
         }
         Err(error) => complain(&error, Exit::Failure),
+    }
+}
+
+/// The configuration of a command on a database, and a runtime for it.
+fn on_database(flags: &DatabaseFlags) -> Result<(Config, Runtime), Exit> {
+    let config = load(flags.given(), &flags.config, CommandMode::Serve);
+    let config = config.map_err(|invalid| complain(&invalid, Exit::Usage))?;
+    let runtime = Runtime::new().map_err(|error| complain(&error, Exit::Failure))?;
+    Ok((config, runtime))
+}
+
+fn failed(error: &ServeError) -> Exit {
+    complain(error, if error.is_unreachable() { Exit::Unreachable } else { Exit::Failure })
+}
+
+pub(crate) fn verify_audit(flags: &DatabaseFlags) -> Exit {
+    let (config, runtime) = match on_database(flags) {
+        Ok(ready) => ready,
+        Err(exit) => return exit,
+    };
+    let verdict = match runtime.block_on(forgerun_server::verify_audit(&config)) {
+        Ok(verdict) => verdict,
+        Err(error) => return failed(&error),
+    };
+    let AuditVerdict { n_entries, n_chains, n_removed, faults } = verdict;
+    let seen = format!("{n_entries} entries in {n_chains} chains, {n_removed} removed by retention");
+    let mut lines: String = faults.iter().map(|fault| format!("{fault}\n")).collect();
+    match faults.len() {
+        0 => lines += &format!("the audit trail is whole: {seen}\n"),
+        n => lines += &format!("the audit trail has {n} faults: {seen}\n"),
+    }
+    print(&lines, if faults.is_empty() { Exit::Done } else { Exit::Failure })
+}
+
+pub(crate) fn export_audit(flags: &DatabaseFlags) -> Exit {
+    let (config, runtime) = match on_database(flags) {
+        Ok(ready) => ready,
+        Err(exit) => return exit,
+    };
+    let mut exit = Exit::Done;
+    let exported = runtime.block_on(forgerun_server::export_audit(&config, |line| {
+        exit = print(line, Exit::Done);
+        exit == Exit::Done
+    }));
+    match exported {
+        Ok(()) => exit,
+        Err(error) => failed(&error),
     }
 }
 
@@ -123,30 +172,37 @@ fn run(config: Result<Config, Invalid>, mode: CommandMode, ready: Ready) -> Exit
 /// The first line on standard output; scripts wait for it to read the port. A second one if gRPC is
 /// served.
 fn announce(addresses: ServerAddresses) {
-    let ServerAddresses { http, grpc } = addresses;
+    let url = url(addresses);
+    let grpc = addresses.grpc;
     let grpc = grpc.map(|grpc| format!("forgerun listening for gRPC on {grpc}\n")).unwrap_or_default();
     // A server whose standard output is full still serves.
-    print(&format!("forgerun listening on http://{http}\n{grpc}"), Exit::Done);
+    print(&format!("forgerun listening on {url}\n{grpc}"), Exit::Done);
 }
 
-fn first_steps(address: SocketAddr) -> String {
+fn url(addresses: ServerAddresses) -> String {
+    let scheme = if addresses.is_tls { "https" } else { "http" };
+    format!("{scheme}://{}", addresses.http)
+}
+
+fn first_steps(addresses: ServerAddresses) -> String {
+    let url = url(addresses);
     let program = env::args().next().unwrap_or_else(|| "forgerun".to_owned());
     format!(
         "
-No keys needed, and nothing is kept when it stops (Ctrl-C). The dashboard is at http://{address}/dashboard,
-the documentation at http://{address}/docs
+No keys needed, and nothing is kept when it stops (Ctrl-C). The dashboard is at {url}/dashboard,
+the documentation at {url}/docs
 
 In another terminal:
 
   # Your own work: any program that reads its input and writes a result is a worker
-  {program} submit --url http://{address} --type greet --payload '{{\"name\":\"Ada\"}}'
-  {program} worker exec --url http://{address} --queue default -- cat
+  {program} submit --url {url} --type greet --payload '{{\"name\":\"Ada\"}}'
+  {program} worker exec --url {url} --queue default -- cat
 
   # Simulated work, to test your own client: submit a job that fails after five seconds, and note its job_id
-  curl -i http://{address}/v1/jobs -H 'Content-Type: application/json' -d '{{\"type\":\"EXECUTE\",\"work_kind\":\"FAIL_AFTER_RETRYABLE\"}}'
+  curl -i {url}/v1/jobs -H 'Content-Type: application/json' -d '{{\"type\":\"EXECUTE\",\"work_kind\":\"FAIL_AFTER_RETRYABLE\"}}'
 
   # Wait for its end and see why it failed, as one problem object
-  curl http://{address}/v1/jobs/JOB_ID -H 'Prefer: wait=10' -H 'Accept: application/problem+json'
+  curl {url}/v1/jobs/JOB_ID -H 'Prefer: wait=10' -H 'Accept: application/problem+json'
 
   # What is configured here, and what could be: {program} config --dev, {program} config --defaults
   {program} config --dev
