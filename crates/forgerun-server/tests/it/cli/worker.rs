@@ -381,6 +381,35 @@ fn results_of_the_steps_before_reach_programs_and_urls() {
 }
 
 #[test]
+fn a_program_gets_the_results_of_a_long_list_and_of_a_large_step_in_its_file() {
+    let server = dev();
+    let step = |id: &str, after: &[&str]| serde_json::json!({"id": id, "type": id, "args": [], "depends_on": after, "options": {"queue": "q"}});
+    let mut each = step("each", &["list"]);
+    each["args"] = serde_json::json!(["$index"]);
+    each["for_each"] = serde_json::json!({"step": "list"});
+    let flow = serde_json::json!({"steps": [step("list", &[]), step("large", &[]), each, step("last", &["each", "large"])]});
+    let script = "case $FORGERUN_JOB_TYPE in \
+        list) echo '[1,2,3]';; \
+        large) printf '[\"'; head -c 200000 /dev/zero | tr '\\0' x; printf '\"]';; \
+        each) echo 7;; \
+        last) grep -o '\"each\":\\[7,7,7\\]' $FORGERUN_PARENT_RESULTS >&2 && wc -c < $FORGERUN_PARENT_RESULTS;; \
+        esac";
+    let _program = Worker::exec(&server, &[], script);
+    let submitted = ask(&server, &["workflows", "submit", &flow.to_string()]);
+    let id = submitted.expect(0);
+    ask(&server, &["wait", id, "--timeout", "60s"]).expect(0);
+    let shown = ask(&server, &["workflows", "show", id, "--json"]).json(0);
+    assert_eq!(shown["steps"][2]["elements"]["succeeded"], 3);
+    let last = shown["steps"][3]["job_id"].as_str().unwrap();
+    let size: usize = ask(&server, &["result", last]).expect(0).trim().parse().unwrap();
+    assert!(size > 200_000, "{size}");
+    let table = ask(&server, &["workflows", "show", id]);
+    assert!(table.expect(0).contains("for_each 3/3"), "{}", table.stdout);
+    let named = ask(&server, &["workflows", "--name", "no such", "--json"]).json(0);
+    assert_eq!(named["workflows"], serde_json::json!([]));
+}
+
+#[test]
 fn a_program_names_the_media_type_of_its_result() {
     let server = dev();
     let _worker = Worker::exec(&server, &[], "echo text/csv > $FORGERUN_RESULT_TYPE_FILE; echo a,b");
