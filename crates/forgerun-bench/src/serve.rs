@@ -29,7 +29,7 @@ fn given(flags: &ServeFlags) -> impl Iterator<Item = Flag> {
 
 /// The lines that `forgerun serve` prints, both at once.
 fn announce(addresses: ServerAddresses) {
-    let ServerAddresses { http, grpc } = addresses;
+    let ServerAddresses { http, grpc, .. } = addresses;
     let grpc = grpc.map(|grpc| format!("forgerun listening for gRPC on {grpc}\n")).unwrap_or_default();
     let lines = format!("forgerun listening on http://{http}\n{grpc}");
     // Without a reader nothing waits for this server.

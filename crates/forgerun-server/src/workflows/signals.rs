@@ -8,9 +8,9 @@ use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::Job;
 use forgerun_core::limits::SIGNAL_BODY_BYTES_MAX;
 use forgerun_core::workflow::{SignalToken, SignalWait, Wait, Workflow, WorkflowPart};
+use forgerun_problem::Digest;
 use forgerun_wire::body::{refused, violation};
 use serde::de::IgnoredAny;
-use sha2::{Digest, Sha256};
 
 use crate::app::App;
 use crate::http::ApiError;
@@ -101,7 +101,7 @@ async fn check(app: &App, client: ClientId, schema: Vec<u8>, body: &[u8]) -> Res
 }
 
 async fn send(app: &App, to: SignalTarget, body: &[u8]) -> Result<bool, ApiError> {
-    let digest = Sha256::digest(body).into();
+    let digest = Digest::of(body).0;
     let signal = SendSignal { to, body: body.to_vec(), digest };
     let (_, changed) = app.engine.act(Command::Signal(Box::new(signal))).await?;
     Ok(!changed)

@@ -1,9 +1,7 @@
 //! The implementation of each command.
 
 use std::env;
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use forgerun_cli::Exit;
 use forgerun_cli::terminal::{complain, print};

@@ -183,11 +183,9 @@ async fn a_running_step_adds_steps_with_its_lease_and_no_other() {
     let client = server.client().await;
     let id = begin(&client, &json!({"steps": [{"id": "plan", "type": "t.plan", "args": []}]})).await;
     let plan = fetch(&client, 1).await;
+    let path = format!("/v1/workflows/{id}/steps");
     let add = |token: &Value, steps: Value| {
-        client
-            .call("POST", &format!("/v1/workflows/{id}/steps"))
-            .json(&json!({"lease_token": token, "steps": steps}))
-            .send()
+        client.call("POST", &path).json(&json!({"lease_token": token, "steps": steps})).send()
     };
     let job = |id: &str, after: &[&str]| json!({"id": id, "type": "t.more", "args": [], "depends_on": after});
     let token = &plan[0]["lease_token"];
