@@ -68,8 +68,7 @@ pub struct App {
     pub unwritten: Arc<Unwritten>,
     /// Memory budget for requests that are not answered yet.
     pub incoming: Arc<ByteBudget>,
-    /// Memory budget for gRPC answers that clients do not read.
-    #[cfg(feature = "grpc")]
+    /// Memory budget for answers over HTTP/2 that clients do not read.
     pub unread: Arc<ByteBudget>,
     /// Rate limit for worker calls, if configured.
     pub worker_limiter: Option<Limiter>,
@@ -177,7 +176,6 @@ impl App {
             schemas: SchemaCache::default(),
             unwritten: Arc::default(),
             incoming: Arc::new(ByteBudget::incoming(&config.limits)),
-            #[cfg(feature = "grpc")]
             unread: Arc::new(ByteBudget::unread()),
             downloads: Arc::default(),
             uploads: Arc::new(UploadPlaces::new(config.limits.max_result_bytes)),

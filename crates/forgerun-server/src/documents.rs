@@ -21,6 +21,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use forgerun_problem::Digest;
 
+use crate::http::exchange::SharedBody;
+
 /// An hour: a new version of the server is noticed the same day, and no session fetches a document
 /// twice.
 const CACHED: HeaderValue = HeaderValue::from_static("public, max-age=3600");
@@ -60,6 +62,7 @@ impl Document {
         } else {
             ([(CONTENT_TYPE, self.media_type)], self.bytes.clone()).into_response()
         };
+        response.extensions_mut().insert(SharedBody);
         let headers = response.headers_mut();
         headers.insert(ETAG, self.tag.clone());
         headers.insert(CACHE_CONTROL, CACHED);

@@ -11,6 +11,7 @@
 //! immediate stop is graceful.
 
 mod sharing;
+mod tls;
 
 use std::io;
 use std::net::SocketAddr;
@@ -35,7 +36,7 @@ use tracing::{debug, info, warn};
 use crate::Running;
 use crate::app::{App, Bounds};
 use crate::config::{Config, Database, Results};
-use crate::connections::{self, ConnectionTerms};
+use crate::connections::{self, ConnectionTerms, TlsIdentity, TlsPort};
 use crate::http::HttpService;
 #[cfg(feature = "grpc")]
 use crate::limits::{GRPC_CONNECTIONS_MAX, STOP_GRACE};
@@ -65,7 +66,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// TLS is configured, but its certificate or key cannot be used.
-    #[error("could not serve gRPC over TLS: {0}")]
+    #[error("could not serve TLS: {0}")]
     Certificate(String),
     /// A vital part failed; the log says which.
     #[error("the engine broke down")]
@@ -85,6 +86,8 @@ impl ServeError {
 #[derive(Clone, Copy, Debug)]
 pub struct ServerAddresses {
     pub http: SocketAddr,
+    /// Whether HTTP is served over TLS.
+    pub is_tls: bool,
     /// gRPC, if enabled.
     pub grpc: Option<SocketAddr>,
 }
@@ -101,8 +104,13 @@ async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
     let mut stop = StopSignals::install().map_err(ServeError::Signals)?;
     // Bound first: if the address is in use, the database must stay untouched.
     let (listener, address) = listen("--listen", config.server.listen).await?;
+    let tls = tls::main_port(&config)?;
     let grpc = GrpcListener::bind(&mut config).await?;
-    let addresses = ServerAddresses { http: address, grpc: grpc.as_ref().map(|grpc| grpc.address) };
+    let addresses = ServerAddresses {
+        http: address,
+        is_tls: tls.is_some(),
+        grpc: grpc.as_ref().map(|grpc| grpc.address),
+    };
     let clock = Arc::new(StoreClock::default());
     let store = open(&config, &*clock).await?;
     clock.compare(&*store).await.map_err(ServeError::Store)?;
@@ -136,7 +144,8 @@ async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
         }
     };
     app.start_sinks();
-    let ended = listening(&app, listener, grpc, &mut stop, leave_brokers, || {
+    let followers = tls::follow(&app.clock, tls.iter().map(|port| &port.identity).chain(grpc_identity(&grpc)));
+    let ended = listening(&app, (listener, tls), grpc, &mut stop, leave_brokers, || {
         let grpc = addresses.grpc.map(tracing::field::display);
         info!(address = %address, grpc, version = env!("CARGO_PKG_VERSION"), "listening");
         ready(addresses);
@@ -148,6 +157,7 @@ async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
     app.engine.stop().await;
     app.stop_traces().await;
     timekeeper.abort();
+    drop(followers);
     info!("stopped");
     ended
 }
@@ -173,7 +183,7 @@ fn database_use(database: &Database) -> Option<DatabaseUse> {
 /// Serves connections until stopped, then lets them end. `leave_brokers` stops other inputs.
 async fn listening(
     app: &Arc<App>,
-    listener: TcpListener,
+    (listener, tls): (TcpListener, Option<TlsPort>),
     grpc: Option<GrpcListener>,
     stop: &mut StopSignals,
     leave_brokers: impl Future<Output = ()>,
@@ -195,7 +205,13 @@ async fn listening(
         }
     };
     let mut server = pin!(async {
-        tokio::join!(connections::serve(listener, service, terms, told()), over_grpc);
+        let over_http = async {
+            match tls {
+                None => connections::serve(listener, service, terms, told()).await,
+                Some(port) => connections::serve_tls(listener, service, terms, port, told()).await,
+            }
+        };
+        tokio::join!(over_http, over_grpc);
     });
     ready();
 
@@ -324,27 +340,15 @@ struct GrpcListener {
     address: SocketAddr,
     #[cfg(feature = "grpc")]
     listener: TcpListener,
-    #[cfg(feature = "grpc")]
-    tls: Option<connections::TlsIdentity>,
+    tls: Option<TlsIdentity>,
 }
 
 impl GrpcListener {
     /// Binds the configured address. If a default address is in use, there is no gRPC.
     #[cfg(feature = "grpc")]
     async fn bind(config: &mut Config) -> Result<Option<GrpcListener>, ServeError> {
+        let tls = tls::grpc_port(config)?;
         let grpc = &mut config.grpc;
-        let tls = match (&grpc.tls_cert, &grpc.tls_key) {
-            (None, None) => None,
-            (Some(cert), Some(key)) => {
-                let identity = connections::TlsIdentity::read(cert, key);
-                Some(identity.map_err(|error| ServeError::Certificate(error.to_string()))?)
-            }
-            (cert, _) => {
-                let (set, missing) = if cert.is_some() { ("cert", "key") } else { ("key", "cert") };
-                let both = format!("grpc.tls.{set} is set, and grpc.tls.{missing} is not");
-                return Err(ServeError::Certificate(both));
-            }
-        };
         let Some(address) = grpc.addr else { return Ok(None) };
         match listen("grpc.addr", address).await {
             Ok((listener, address)) => Ok(Some(GrpcListener { address, listener, tls })),
@@ -373,6 +377,10 @@ impl GrpcListener {
 
     #[cfg(not(feature = "grpc"))]
     async fn serve(self, _: Arc<App>, _: ConnectionTerms, _: impl Future<Output = ()>) {}
+}
+
+fn grpc_identity(grpc: &Option<GrpcListener>) -> Option<&TlsIdentity> {
+    grpc.as_ref().and_then(|grpc| grpc.tls.as_ref())
 }
 
 /// The stop signals.

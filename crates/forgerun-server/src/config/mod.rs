@@ -35,13 +35,13 @@ pub use secret::Secret;
 pub use sections::{
     Alerts, Amqp, Api, Asyncops, Auth, Catalog, CloudEvents, Exec, Grpc, Idempotency, JobRetention, Kafka,
     KafkaSasl, KafkaTls, Limits, Log, Nats, NatsLogin, NatsTls, Ojs, Operation, Operations, Problem,
-    ResultStore, Results, Retention, Retry, RetryModes, Server, Sim, SinkEvents, Sinks, Telemetry, Webhooks,
-    Workers,
+    ResultStore, Results, Retention, Retry, RetryModes, Server, Sim, SinkEvents, Sinks, Telemetry, Tls,
+    Webhooks, Workers,
 };
 pub use sources::{CommandMode, File, Flag, Sources};
 pub use values::{
-    AuthMode, Database, JobReportStatus, LogFormat, LogLevel, Network, PrivateTargets, Reach, Registration,
-    RetryMode,
+    AuthMode, Database, JobReportStatus, LogFormat, LogLevel, Network, PlainHttp, PrivateTargets, Reach,
+    Registration, RetryMode,
 };
 
 use reader::SettingsReader;

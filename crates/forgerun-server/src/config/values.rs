@@ -115,6 +115,13 @@ pub enum RetryMode {
     Policy,
 }
 
+/// The answer to plain HTTP on a port with TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainHttp {
+    Refuse,
+    Redirect,
+}
+
 /// Whether webhooks may call loopback and private addresses; `auto` is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrivateTargets {
@@ -134,6 +141,12 @@ pub enum JobReportStatus {
     Http,
     /// No member.
     Omit,
+}
+
+pub(crate) const PATH: &str = "the path of a file, without spaces around it";
+
+pub(crate) fn path(text: &str) -> Option<PathBuf> {
+    (text.trim() == text).then(|| PathBuf::from(text))
 }
 
 pub(crate) const ADDRESS: &str =

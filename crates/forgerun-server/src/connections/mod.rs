@@ -6,34 +6,43 @@
 
 #[cfg(feature = "grpc")]
 mod grpc;
+mod http2;
+mod https;
 mod places;
 mod socket;
-#[cfg(feature = "grpc")]
 mod tls;
 
+use std::convert::Infallible;
+use std::error::Error as StdError;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::{Request, Response};
 use forgerun_engine::{Clock, SystemClock};
+use http_body::Body as HttpBody;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tracing::{debug, warn};
 
 use crate::config::Limits;
-use crate::http::{ConnectionService, HttpService};
+use crate::http::HttpService;
 use crate::limits::{CONNECTIONS_MAX, GRPC_IDLE, HEAD_BYTES_MAX, HEAD_TIMEOUT, WRITE_STALL};
 #[cfg(feature = "grpc")]
 pub use grpc::serve_grpc;
+pub(crate) use http2::StreamActivity;
+pub use https::{HTTP_PROTOCOLS, TlsPort, serve_tls};
 use places::AddressPlaces;
 pub(crate) use places::n_by_descriptors;
-use socket::Socket;
-#[cfg(feature = "grpc")]
-pub use tls::{BadCertificate, TlsIdentity};
+use socket::{Socket, linger};
+pub use tls::{BadCertificate, TlsFiles, TlsIdentity};
 
 /// The answer to a connection beyond the limit of its address.
 const TOO_MANY: &[u8] = b"HTTP/1.1 429 Too Many Requests\r\nconnection: close\r\nretry-after: 1\r\ncontent-type: application/problem+json\r\n\
@@ -85,7 +94,8 @@ pub async fn serve(
         match places.enter(address) {
             Some(of_address) => {
                 let place = (place, of_address);
-                tokio::spawn(converse(stream, service.open(address), terms, stop, place));
+                let socket = Socket::new(stream, terms.write_stall);
+                tokio::spawn(speak_http1(socket, service.open(address), terms, stop, place));
             }
             // Written if the system takes it at once; the client has probably not sent its request
             // yet.
@@ -127,17 +137,24 @@ async fn accept(
     stop.closed().await;
 }
 
-/// One connection, request by request. `place` is held as long as it lasts.
+/// One connection of HTTP/1, request by request. `place` is held as long as it lasts.
 ///
 /// Not an `async fn`, which would keep its arguments beside what is made of them: the future of
 /// every open connection would be larger by a third.
-fn converse(
-    stream: TcpStream,
-    service: ConnectionService,
+fn speak_http1<S, B>(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    service: S,
     terms: ConnectionTerms,
     mut stop: watch::Receiver<bool>,
     place: impl Send,
-) -> impl Future<Output = ()> + Send {
+) -> impl Future<Output = ()> + Send
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible> + Send + Unpin,
+    S::Future: Send + Unpin,
+    B: HttpBody + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn StdError + Send + Sync>>,
+{
     let mut http = http1::Builder::new();
     // Bodies are not copied before they are written, so that a body for many clients is in memory
     // once. The socket copies small ones.
@@ -145,7 +162,7 @@ fn converse(
         .timer(TokioTimer::new())
         .header_read_timeout(terms.head_timeout)
         .max_buf_size(HEAD_BYTES_MAX);
-    let mut connection = http.serve_connection(TokioIo::new(Socket::new(stream, terms.write_stall)), service);
+    let mut connection = http.serve_connection(TokioIo::new(stream), service);
     async move {
         let stopped = async {
             // A dropped sender means stop, too.
@@ -164,7 +181,7 @@ fn converse(
         };
         match ended {
             // Boxed, so that other connections need no memory for it.
-            Ok(()) => Box::pin(connection.into_parts().io.into_inner().linger()).await,
+            Ok(()) => Box::pin(linger(connection.into_parts().io.into_inner())).await,
             Err(error) => debug!(%error, "connection aborted"),
         }
         drop(place);

@@ -41,27 +41,6 @@ impl Socket {
         Socket { stream, stall, waiting: None }
     }
 
-    /// Closes the connection so that the client sees the last answer. The client may still be
-    /// sending a refused body; if the connection were closed at once, the client's system would
-    /// discard the answer. So nothing more is written, and incoming bytes are dropped for a while.
-    pub(super) async fn linger(mut self) {
-        if self.stream.shutdown().await.is_err() {
-            return;
-        }
-        let mut dropped = vec![0; GATHERED_BYTES_MAX];
-        let drain = async {
-            let mut n_bytes = 0;
-            while n_bytes < LINGER_BYTES_MAX {
-                match timeout(LINGER_STALL, self.stream.read(&mut dropped)).await {
-                    Ok(Ok(n @ 1..)) => n_bytes += n,
-                    Ok(Ok(0) | Err(_)) | Err(_) => return,
-                }
-            }
-        };
-        // Whatever came by then is enough.
-        let _ = timeout(LINGER, drain).await;
-    }
-
     /// Processes the result of a write: the timeout runs while it waits.
     fn noted(
         &mut self,
@@ -76,6 +55,27 @@ impl Socket {
         let waiting = self.waiting.get_or_insert_with(|| SystemClock.sleep(stall));
         waiting.as_mut().poll(context).map(|()| Err(ErrorKind::TimedOut.into()))
     }
+}
+
+/// Closes the connection so that the client sees the last answer. The client may still be sending a
+/// refused body; if the connection were closed at once, the client's system would discard the
+/// answer. So nothing more is written, and incoming bytes are dropped for a while.
+pub(super) async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    if stream.shutdown().await.is_err() {
+        return;
+    }
+    let mut dropped = vec![0; GATHERED_BYTES_MAX];
+    let drain = async {
+        let mut n_bytes = 0;
+        while n_bytes < LINGER_BYTES_MAX {
+            match timeout(LINGER_STALL, stream.read(&mut dropped)).await {
+                Ok(Ok(n @ 1..)) => n_bytes += n,
+                Ok(Ok(0) | Err(_)) | Err(_) => return,
+            }
+        }
+    };
+    // Whatever came by then is enough.
+    let _ = timeout(LINGER, drain).await;
 }
 
 /// The same timeout for the kernel's buffer: otherwise it keeps megabytes per connection for many

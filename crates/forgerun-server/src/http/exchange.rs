@@ -1,11 +1,13 @@
 //! One request, and what its processing finds out.
 
 use std::net::IpAddr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use axum::http::header::ACCEPT_LANGUAGE;
 use axum::http::request::Parts;
+use axum::body::HttpBody;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
+use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::JobId;
 use forgerun_core::job::Dialect;
@@ -15,7 +17,7 @@ use forgerun_wire::body::{refused, violation};
 use forgerun_wire::language::Language;
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, Who};
 use crate::config::PrivateTargets;
 use crate::http::{
     ApiError,
@@ -24,7 +26,7 @@ use crate::http::{
     prefer::Prefer,
     routing::{Api, Parameters, operation::Operation},
 };
-use crate::limits::{TRACESTATE_BYTES_MAX, rate::RateStatus};
+use crate::limits::{TRACESTATE_BYTES_MAX, byte_budget::ByteHolder, rate::RateStatus, unread::UnreadAnswers};
 use crate::traces::RequestSubject;
 use crate::webhooks::Target;
 
@@ -36,6 +38,10 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+
+/// Marks an answer whose body is shared with others.
+#[derive(Clone, Copy)]
+pub(crate) struct SharedBody;
 
 /// One request, and what its processing finds out.
 pub struct Exchange {
@@ -68,6 +74,10 @@ pub struct Exchange {
     pub prefer: Prefer,
     /// The caller's rate limit after this request.
     pub(crate) rate_status: Option<RateStatus>,
+    /// The caller, for memory budgets.
+    pub(crate) holder: ByteHolder,
+    /// The unread answers of its connection, over HTTP/2.
+    unread: Option<Arc<UnreadAnswers>>,
     /// Trace id of the caller, the best correlation id.
     trace_id: Option<CorrelationId>,
     /// Correlation id of the caller.
@@ -82,16 +92,19 @@ impl Exchange {
     /// Starts an exchange. The client's ids are sanitised, never refused: a tracing aid must not
     /// fail the call (C-30).
     pub(crate) fn begin(app: &App, parts: Parts, peer: IpAddr) -> Exchange {
-        let Parts { method, uri, headers, version, .. } = parts;
+        let Parts { method, uri, headers, version, mut extensions, .. } = parts;
         let id = app.engine.execution_id().to_string();
         let traceparent = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok());
+        let address = real_address(&app.config.server.trusted_proxies, peer, &headers);
         Exchange {
+            holder: ByteHolder::new(&Who::Anonymous, address),
+            unread: extensions.remove(),
             trace_id: traceparent.and_then(CorrelationId::from_traceparent),
             correlation_id: headers.get(CORRELATION_ID).and_then(sanitized),
             prefer: Prefer::of(&headers, app.bounds.wait_max),
             method,
             uri,
-            address: real_address(&app.config.server.trusted_proxies, peer, &headers),
+            address,
             headers,
             version,
             began: app.clock.now(),
@@ -197,6 +210,18 @@ impl Exchange {
         if let Some(traceparent) = self.trace_id.as_ref().and_then(|_| self.headers.get(TRACEPARENT)) {
             headers.insert(TRACEPARENT, traceparent.clone());
         }
+    }
+
+    /// Charges an answer over HTTP/2 to its caller until it is read. A shared document exists anyway.
+    pub(crate) fn charge(&self, mut response: Response) -> Result<Response, ApiError> {
+        let Some(unread) = &self.unread else { return Ok(response) };
+        let n_bytes = response.body().size_hint().exact().unwrap_or(0);
+        let charge = match response.extensions().get::<SharedBody>() {
+            Some(SharedBody) => unread.begin_shared(),
+            None => unread.begin(self.holder, usize::try_from(n_bytes).unwrap_or(usize::MAX))?,
+        };
+        response.extensions_mut().insert(charge);
+        Ok(response)
     }
 
     /// Refuses a request without a valid `Host`.

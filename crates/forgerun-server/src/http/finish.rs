@@ -26,7 +26,8 @@ use crate::traces::RequestSubject;
 
 /// The response to a request.
 pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, ApiError>) -> Response {
-    let mut response = match answer.and_then(|response| app.unwritten.admit(response)) {
+    let answer = answer.and_then(|response| app.unwritten.admit(response));
+    let mut response = match answer.and_then(|response| exchange.charge(response)) {
         Ok(response) => {
             log_done(exchange, response.status());
             spoken(app, exchange, response)

@@ -25,6 +25,7 @@ use crate::http::{
     panic::{Panicked, caught},
     routing::{self, Route, Table},
 };
+use crate::limits::unread::UnreadAnswers;
 
 pub struct HttpService(Arc<ServiceContext>);
 
@@ -32,6 +33,8 @@ pub struct HttpService(Arc<ServiceContext>);
 pub struct ConnectionService {
     context: Arc<ServiceContext>,
     address: IpAddr,
+    /// Whether it answers probes only: its client has no certificate, and all else needs one.
+    for_probes_only: bool,
 }
 
 /// Shared by all services.
@@ -56,7 +59,23 @@ impl HttpService {
 
     /// The service for a connection from this address.
     pub fn open(&self, address: IpAddr) -> ConnectionService {
-        ConnectionService { context: self.0.clone(), address }
+        ConnectionService { context: self.0.clone(), address, for_probes_only: false }
+    }
+}
+
+impl ConnectionService {
+    pub(crate) fn for_probes_only(self, for_probes_only: bool) -> ConnectionService {
+        ConnectionService { for_probes_only, ..self }
+    }
+
+    /// For answers of one HTTP/2 connection.
+    pub(crate) fn unread_answers(&self) -> UnreadAnswers {
+        UnreadAnswers::new(self.context.app.unread.clone(), true)
+    }
+
+    /// A body that counts its pieces until they are written.
+    pub(crate) fn outgoing(&self, body: Body) -> Outgoing {
+        Outgoing::new(body, self.context.app.unwritten.clone())
     }
 }
 
@@ -66,15 +85,34 @@ impl Service<Request<Incoming>> for ConnectionService {
     type Future = Pin<Box<dyn Future<Output = Result<Response<Outgoing>, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let (context, address) = (self.context.clone(), self.address);
+        let (context, address, for_probes_only) = (self.context.clone(), self.address, self.for_probes_only);
         Box::pin(async move {
-            let answer = context.answer(request.map(Body::new), address).await;
+            let request = request.map(Body::new);
+            let answer = match for_probes_only && !PROBES.contains(&request.uri().path()) {
+                true => context.refuse_without_certificate(request, address),
+                false => context.answer(request, address).await,
+            };
             Ok(answer.map(|body| Outgoing::new(body, context.app.unwritten.clone())))
         })
     }
 }
 
+/// Paths that need no client certificate, if so configured.
+const PROBES: [&str; 3] = ["/health", "/ready", "/metrics"];
+
 impl ServiceContext {
+    fn refuse_without_certificate(&self, request: Request, address: IpAddr) -> Response {
+        let (parts, _) = request.into_parts();
+        let table = self.tables.iter().find(|table| table.covers(parts.uri.path()));
+        let mut exchange = Exchange::begin(&self.app, parts, address);
+        if let Some(table) = table {
+            // For the form of the refusal; whether there is such a route is not its subject.
+            let _ = table.find(&mut exchange);
+        }
+        let detail = "This server answers clients with a certificate of its authority only.";
+        finish(&self.app, &exchange, Err(ApiError::new(Kind::Forbidden, detail)))
+    }
+
     async fn answer(&self, request: Request, address: IpAddr) -> Response {
         let (parts, body) = request.into_parts();
         let Some(table) = self.tables.iter().find(|table| table.covers(parts.uri.path())) else {

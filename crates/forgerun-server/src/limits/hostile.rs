@@ -34,7 +34,7 @@ pub const LINGER: Duration = Duration::from_secs(5);
 /// See [`LINGER_BYTES_MAX`].
 pub const LINGER_STALL: Duration = Duration::from_secs(1);
 
-/// Total bytes of unread gRPC answers; a client may have a quarter of it.
+/// Total bytes of unread answers over HTTP/2 and gRPC; a client may have a quarter of it.
 pub const UNREAD_BYTES_MAX: usize = 128 * 1024 * 1024;
 
 /// Bytes of a gRPC call's metadata. Others allow 8 KiB.
@@ -44,6 +44,33 @@ pub const GRPC_HEAD_BYTES_MAX: u32 = 16 * 1024;
 pub const GRPC_CALL_WINDOW_BYTES: u32 = 128 * 1024;
 /// See [`GRPC_CALL_WINDOW_BYTES`].
 pub const GRPC_CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
+
+/// Concurrent requests per HTTP/2 connection; further ones wait at the client. As many as clients
+/// commonly expect (RFC 9113, 6.5.2).
+pub const HTTP2_STREAMS_MAX: u32 = 100;
+
+/// Bytes of a request's head over HTTP/2; more is 431. Less than [`super::HEAD_BYTES_MAX`], because a
+/// connection may have [`HTTP2_STREAMS_MAX`] of them.
+pub const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
+
+/// Flow control windows of requests and connections over HTTP/2: what a client may send before it is
+/// read.
+pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 128 * 1024;
+/// See [`HTTP2_STREAM_WINDOW_BYTES`].
+pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
+
+/// Requests that a client may reset within [`HTTP2_RESETS_SPAN`] before its connection is closed.
+/// Browsers reset a few when a page is left; an attacker resets thousands, to have work done that
+/// does not count as concurrent (CVE-2023-44487).
+pub const HTTP2_RESETS_MAX: u32 = 100;
+/// See [`HTTP2_RESETS_MAX`].
+pub const HTTP2_RESETS_SPAN: Duration = Duration::from_secs(10);
+
+/// Requests of a connection that were reset before they were looked at.
+pub const HTTP2_RESETS_PENDING_MAX: usize = 20;
+
+/// Requests of a connection that the server resets, because the client broke the protocol.
+pub const HTTP2_LOCAL_RESETS_MAX: usize = 64;
 
 /// Bytes charged for a call besides its metadata and message.
 pub const GRPC_CALL_BYTES: usize = 512;

@@ -2,13 +2,14 @@
 //! Configurable ones are in [`crate::config`].
 //!
 //! - `limiter`, `rate`, `spending`: requests per client and address.
-//! - `byte_budget`: memory for bodies.
+//! - `byte_budget`: memory for bodies; `unread`: for answers over HTTP/2.
 
 pub(crate) mod byte_budget;
 mod hostile;
 pub(crate) mod limiter;
 pub(crate) mod rate;
 pub(crate) mod spending;
+pub(crate) mod unread;
 
 use std::time::Duration;
 
@@ -429,14 +430,17 @@ pub const GRPC_CONNECTIONS_MAX: usize = 4096;
 /// kilobytes.
 pub const GRPC_CALLS_PER_CONNECTION_MAX: u32 = 256;
 
-/// Interval and timeout of pings on a silent gRPC connection: a worker whose machine is gone must
+/// Interval and timeout of pings on a silent HTTP/2 connection: a worker whose machine is gone must
 /// not hold its place for ever.
-pub const GRPC_PING_EVERY: Duration = Duration::from_secs(20);
-/// See [`GRPC_PING_EVERY`].
-pub const GRPC_PING_TIMEOUT: Duration = Duration::from_secs(20);
+pub const HTTP2_PING_EVERY: Duration = Duration::from_secs(20);
+/// See [`HTTP2_PING_EVERY`].
+pub const HTTP2_PING_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Bytes of one call buffered per gRPC connection, beyond the client's window.
-pub const GRPC_SEND_BUFFER_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of one answer buffered per HTTP/2 connection, beyond the client's window.
+pub const HTTP2_SEND_BUFFER_BYTES_MAX: usize = 64 * 1024;
+
+/// How often TLS certificates are read again, in case they have changed: three small files.
+pub const TLS_FILES_READ_EVERY: Duration = Duration::from_secs(2);
 
 /// How long a TLS handshake may take.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);

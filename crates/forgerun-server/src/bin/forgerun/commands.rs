@@ -1,7 +1,6 @@
 //! The implementation of each command.
 
 use std::env;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -29,7 +28,7 @@ pub(crate) fn dev(flags: &DevFlags) -> Exit {
     let mode = CommandMode::Dev;
     let ready = |addresses: ServerAddresses| {
         announce(addresses);
-        print(&first_steps(addresses.http), Exit::Done);
+        print(&first_steps(addresses), Exit::Done);
     };
     run(load(flags.given(), &flags.config, mode), mode, Box::new(ready))
 }
@@ -228,29 +227,36 @@ fn run(config: Result<Config, Invalid>, mode: CommandMode, ready: Ready) -> Exit
 /// The first line on standard output; scripts wait for it to read the port. A second one if gRPC is
 /// served.
 fn announce(addresses: ServerAddresses) {
-    let ServerAddresses { http, grpc } = addresses;
+    let url = url(addresses);
+    let grpc = addresses.grpc;
     let grpc = grpc.map(|grpc| format!("forgerun listening for gRPC on {grpc}\n")).unwrap_or_default();
     // A server whose standard output is full still serves.
-    print(&format!("forgerun listening on http://{http}\n{grpc}"), Exit::Done);
+    print(&format!("forgerun listening on {url}\n{grpc}"), Exit::Done);
 }
 
-fn first_steps(address: SocketAddr) -> String {
+fn url(addresses: ServerAddresses) -> String {
+    let scheme = if addresses.is_tls { "https" } else { "http" };
+    format!("{scheme}://{}", addresses.http)
+}
+
+fn first_steps(addresses: ServerAddresses) -> String {
+    let url = url(addresses);
     let program = env::args().next().unwrap_or_else(|| "forgerun".to_owned());
     format!(
         "
-No keys needed, and nothing is kept when it stops (Ctrl-C). The dashboard is at http://{address}/dashboard
+No keys needed, and nothing is kept when it stops (Ctrl-C). The dashboard is at {url}/dashboard
 
 In another terminal:
 
   # Your own work: any program that reads its input and writes a result is a worker
-  {program} submit --url http://{address} --type greet --payload '{{\"name\":\"Ada\"}}'
-  {program} worker exec --url http://{address} --queue default -- cat
+  {program} submit --url {url} --type greet --payload '{{\"name\":\"Ada\"}}'
+  {program} worker exec --url {url} --queue default -- cat
 
   # Simulated work, to test your own client: submit a job that fails after five seconds, and note its job_id
-  curl -i http://{address}/v1/jobs -H 'Content-Type: application/json' -d '{{\"type\":\"EXECUTE\",\"work_kind\":\"FAIL_AFTER_RETRYABLE\"}}'
+  curl -i {url}/v1/jobs -H 'Content-Type: application/json' -d '{{\"type\":\"EXECUTE\",\"work_kind\":\"FAIL_AFTER_RETRYABLE\"}}'
 
   # Wait for its end and see why it failed, as one problem object
-  curl http://{address}/v1/jobs/JOB_ID -H 'Prefer: wait=10' -H 'Accept: application/problem+json'
+  curl {url}/v1/jobs/JOB_ID -H 'Prefer: wait=10' -H 'Accept: application/problem+json'
 
   # What is configured here, and what could be: {program} config --dev, {program} config --defaults
   {program} config --dev

@@ -9,7 +9,7 @@ use forgerun_wire::members::UnknownMembers;
 use super::server::Server;
 use super::{DAY_MS, DAY_S, DAYS_MAX, HOUR_S, RETRIES_MAX};
 use crate::config::reader::SettingsReader;
-use crate::config::values::{ADDRESS, JobReportStatus, PrivateTargets, Reach, address};
+use crate::config::values::{ADDRESS, JobReportStatus, PATH, PrivateTargets, Reach, address, path};
 
 #[derive(Clone, Debug)]
 pub struct Webhooks {
@@ -126,13 +126,11 @@ pub struct Grpc {
 
 impl Grpc {
     pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> Grpc {
-        const FILE: &str = "the path of a file, without spaces around it";
-        let path = |text: &str| (text.trim() == text).then(|| PathBuf::from(text));
         Grpc {
             addr: from.text_or_unset("grpc.addr", ADDRESS, address),
             is_optional: from.is_of_dev("grpc.addr"),
-            tls_cert: from.text_or_unset("grpc.tls.cert", FILE, path),
-            tls_key: from.text_or_unset("grpc.tls.key", FILE, path),
+            tls_cert: from.text_or_unset("grpc.tls.cert", PATH, path),
+            tls_key: from.text_or_unset("grpc.tls.key", PATH, path),
         }
     }
 

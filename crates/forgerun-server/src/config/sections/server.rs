@@ -10,8 +10,8 @@ use super::{DAY_S, DAYS_MAX};
 use crate::config::reader::SettingsReader;
 use crate::config::secret::Secret;
 use crate::config::values::{
-    ADDRESS, AuthMode, COLLECTOR, DATABASE, Database, HEADERS, LogFormat, LogLevel, NETWORK, Network, Reach,
-    Registration, TOKEN, URL, address, collector, database, header_field, token, url,
+    ADDRESS, AuthMode, COLLECTOR, DATABASE, Database, HEADERS, LogFormat, LogLevel, NETWORK, Network, PATH,
+    PlainHttp, Reach, Registration, TOKEN, URL, address, collector, database, header_field, path, token, url,
 };
 
 #[derive(Clone, Debug)]
@@ -23,6 +23,7 @@ pub struct Server {
     /// Without a trailing slash.
     pub public_base_url: Option<String>,
     pub trusted_proxies: Vec<Network>,
+    pub tls: Tls,
 }
 
 impl Server {
@@ -38,6 +39,7 @@ impl Server {
             data,
             public_base_url: from.text_or_unset("server.public_base_url", URL, url),
             trusted_proxies: from.list("server.trusted_proxies", NETWORK, Network::parse),
+            tls: Tls::read(from),
         }
     }
 
@@ -48,6 +50,37 @@ impl Server {
 
     pub fn reach(&self) -> Reach {
         Reach::of(self.listen)
+    }
+}
+
+/// TLS on the main port, and on that of gRPC unless it has its own.
+#[derive(Clone, Debug)]
+pub struct Tls {
+    /// `None`: plain HTTP.
+    pub cert: Option<PathBuf>,
+    pub key: Option<PathBuf>,
+    /// If set, clients need a certificate of these authorities.
+    pub client_ca: Option<PathBuf>,
+    /// Whether probes need none.
+    pub open_probes: bool,
+    pub plain_http: PlainHttp,
+}
+
+impl Tls {
+    fn read(from: &mut SettingsReader<'_>) -> Tls {
+        let answers = [("refuse", PlainHttp::Refuse), ("redirect", PlainHttp::Redirect)];
+        Tls {
+            cert: from.text_or_unset("server.tls.cert", PATH, path),
+            key: from.text_or_unset("server.tls.key", PATH, path),
+            client_ca: from.text_or_unset("server.tls.client_ca", PATH, path),
+            open_probes: from.truth("server.tls.open_probes"),
+            plain_http: from.one_of("server.tls.plain_http", &answers),
+        }
+    }
+
+    /// Whether the main port serves TLS.
+    pub fn is_on(&self) -> bool {
+        self.cert.is_some()
     }
 }
 

@@ -37,6 +37,11 @@ const ROWS: &[Row] = rows! {
     "server.database_url" = "sqlite:a.db" => server.database == r#"Sqlite("a.db")"#, not "a.db";
     "server.public_base_url" = "https://a.example/" => server.public_base_url == r#"Some("https://a.example")"#, not "a";
     "server.trusted_proxies" = "127.0.0.1, 10.0.0.0/8" => server.trusted_proxies == "[Network { address: 127.0.0.1, prefix_bits: 32 }, Network { address: 10.0.0.0, prefix_bits: 8 }]", not "10.0.0.1/8";
+    "server.tls.cert" = "a.pem" => server.tls.cert == r#"Some("a.pem")"#, not " a.pem";
+    "server.tls.key" = "a.pem" => server.tls.key == r#"Some("a.pem")"#, not "a.pem ";
+    "server.tls.client_ca" = "a.pem" => server.tls.client_ca == r#"Some("a.pem")"#, not " ";
+    "server.tls.open_probes" = "false" => server.tls.open_probes == "false", not "no";
+    "server.tls.plain_http" = "redirect" => server.tls.plain_http == "Redirect", not "allow";
     "log.format" = "text" => log.format == "Text", not "xml";
     "log.level" = "debug" => log.level == "Debug", not "loud";
     "auth.mode" = "open" => auth.mode == "Open", not "closed";

@@ -244,7 +244,8 @@ pub(super) fn forget_note(app: &App, response: &mut Response) {
 }
 
 fn set(app: &App, response: &mut Response, name: &str, value: &str, lasts: Duration) {
-    let cookie = sessions::set_cookie(name, value, lasts, app.base.starts_with("https://"));
+    let is_secure = app.base.starts_with("https://") || app.config.server.tls.is_on();
+    let cookie = sessions::set_cookie(name, value, lasts, is_secure);
     response.headers_mut().append(SET_COOKIE, respond::value(cookie));
 }
 

@@ -24,7 +24,6 @@ use tonic::{Request, Response, Status};
 
 use super::OjsOverGrpc;
 use super::feed::{self, MessageFeed, Messages};
-use super::unread::UnreadAnswers;
 use crate::app::App;
 use crate::auth::Who;
 use crate::dialects::ojs::refusals;
@@ -36,6 +35,7 @@ use crate::http::{
     timed_out,
 };
 use crate::limits::byte_budget::{ByteHolder, Reservation};
+use crate::limits::unread::UnreadAnswers;
 
 /// Properties of a call before its message is decoded.
 pub(super) struct Rpc {

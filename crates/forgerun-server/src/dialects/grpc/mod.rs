@@ -16,7 +16,6 @@
 //! | `feed.rs` | the base of both streams |
 //! | `health.rs` | `grpc.health.v1.Health` |
 //! | `reflection.rs` | the bounds of reflection, which needs no key |
-//! | `unread.rs` | answers that a client does not read |
 
 mod call;
 mod cron;
@@ -31,7 +30,6 @@ mod server;
 mod service;
 mod stream_events;
 mod stream_jobs;
-mod unread;
 mod workers;
 mod workflows;
 
@@ -50,7 +48,6 @@ use crate::http::routing::{RateCount, RouteAccess};
 use crate::limits::FETCH_TIMEOUT;
 
 pub use service::{GrpcConnection, GrpcService};
-pub use unread::GrpcAnswer;
 
 pub(super) struct OjsOverGrpc {
     app: Arc<App>,

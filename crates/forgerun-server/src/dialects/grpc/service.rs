@@ -5,7 +5,6 @@ use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::header::HeaderMap;
 use axum::http::{HeaderValue, Request, Response};
@@ -27,17 +26,18 @@ use super::entry::{enter, head_bytes};
 use super::health::HealthOfServer;
 use super::reflection::ReflectionBody;
 use super::results::GET as GET_RESULT;
-use super::unread::{GrpcAnswer, UnreadAnswers};
 use super::{OjsOverGrpc, RPCS};
 use crate::app::App;
 use crate::auth::Who;
 use crate::config::Config;
+use crate::connections::StreamActivity;
 use crate::http::{
     ApiError, body, real_address,
     routing::{RateCount, RouteAccess},
 };
 use crate::limits::{
     GRPC_MESSAGE_BYTES_MAX, REFLECTION_CALL_BYTES, REFLECTION_MESSAGE_BYTES_MAX, byte_budget::ByteHolder,
+    unread::{UnreadAnswers, UnreadBody},
 };
 
 type ServiceAnswer = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
@@ -59,7 +59,7 @@ struct Services {
 pub struct GrpcConnection {
     services: Arc<Services>,
     address: IpAddr,
-    n_calls: Arc<AtomicU64>,
+    activity: Arc<StreamActivity>,
     unread: Arc<UnreadAnswers>,
 }
 
@@ -106,15 +106,15 @@ impl GrpcService {
 
     /// The service for a connection from this address.
     pub fn open(&self, address: IpAddr) -> GrpcConnection {
-        let unread = Arc::new(UnreadAnswers::new(self.0.app.unread.clone()));
-        GrpcConnection { services: self.0.clone(), address, n_calls: Arc::default(), unread }
+        let unread = Arc::new(UnreadAnswers::new(self.0.app.unread.clone(), false));
+        GrpcConnection { services: self.0.clone(), address, activity: Arc::default(), unread }
     }
 }
 
 impl GrpcConnection {
     /// Counter of the calls on the connection.
-    pub(crate) fn n_calls(&self) -> Arc<AtomicU64> {
-        self.n_calls.clone()
+    pub(crate) fn activity(&self) -> Arc<StreamActivity> {
+        self.activity.clone()
     }
 
     /// Unread answers of the connection.
@@ -124,17 +124,17 @@ impl GrpcConnection {
 }
 
 impl Service<Request<Incoming>> for GrpcConnection {
-    type Response = Response<GrpcAnswer>;
+    type Response = Response<UnreadBody<Body>>;
     type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<GrpcAnswer>, Infallible>> + Send>>;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<UnreadBody<Body>>, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        self.n_calls.fetch_add(1, Ordering::Relaxed);
+        self.activity.begin();
         let authority = request.uri().authority();
         let authority = authority.and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
         let origin = CallOrigin { address: self.address, authority, unread: self.unread.clone() };
         let services = self.services.clone();
-        Box::pin(async move { services.answer(request, origin).await.map(GrpcAnswer::of) })
+        Box::pin(async move { services.answer(request, origin).await.map(UnreadBody::of) })
     }
 }
 

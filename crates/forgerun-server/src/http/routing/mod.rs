@@ -41,6 +41,7 @@ pub(super) async fn serve(
     body: Body,
 ) -> Result<Response, ApiError> {
     let who = enter(app, exchange, route.access, route.rate).await?;
+    exchange.holder = ByteHolder::new(&who, exchange.address);
     let exchange = &*exchange;
     let media_types = exchange.media_types();
     match route.answers {
@@ -57,7 +58,7 @@ pub(super) async fn serve(
         Handler::Streaming(answer) => answer(Call { app, exchange, who, body: Bytes::new() }, body).await,
         Handler::Whole(answer) => {
             // Held until the request is answered.
-            let mut reservation = app.incoming.open(ByteHolder::new(&who, exchange.address));
+            let mut reservation = app.incoming.open(exchange.holder);
             // The body of a GET is ignored.
             let body = match route.verb {
                 Verb::Get => Bytes::new(),

@@ -32,7 +32,7 @@ fn certificate(folder: &std::path::Path) -> (std::path::PathBuf, std::path::Path
 async fn a_listener_with_a_certificate_speaks_tls_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let (cert, key, roots) = certificate(folder.path());
-    let identity = TlsIdentity::read(&cert, &key).unwrap();
+    let identity = TlsIdentity::read(TlsFiles::new(&cert, &key)).unwrap();
     let server = Server::with(&[("grpc.addr", "127.0.0.1:0")]).await;
     let world = World::listening(server, Some(identity)).await;
     let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
@@ -51,8 +51,8 @@ async fn a_listener_with_a_certificate_speaks_tls_and_nothing_else() {
     let plain = OjsServiceClient::new(Channel::connect(world.address).await);
     let refused = plain.clone().manifest(v1::ManifestRequest {}).await;
     assert!(refused.is_err(), "{refused:?}");
-    let wrong = TlsIdentity::read(&key, &cert).unwrap_err().to_string();
-    assert!(wrong.contains("key.pem"), "{wrong}");
+    let wrong = TlsIdentity::read(TlsFiles::new(&cert, &cert)).unwrap_err().to_string();
+    assert!(wrong.contains("cert.pem"), "{wrong}");
 }
 
 #[tokio::test]

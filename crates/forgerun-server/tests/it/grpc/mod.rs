@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use forgerun_server::Bounds;
-use forgerun_server::connections::{self, ConnectionTerms, TlsIdentity};
+use forgerun_server::connections::{self, ConnectionTerms, TlsFiles, TlsIdentity};
 use forgerun_server::dialects::grpc::GrpcService;
 use forgerun_store::Store;
 use forgerun_store::memory::Memory;
