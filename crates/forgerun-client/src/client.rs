@@ -1,5 +1,6 @@
 //! The client: where the server is, who is calling, how patient it is. Cheap to clone; clones share their connections.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use crate::limits::{
 use crate::ojs::Ojs;
 use crate::operations::Operations;
 use crate::retry::{Repeat, RetryPolicy};
-use crate::transport::{Answer, Body, Bounds, Class, Connector, Transport};
+use crate::transport::{Answer, Body, Bounds, Class, Connector, Transport, trust};
 
 /// The header that makes a repetition harmless.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -77,6 +78,8 @@ pub struct Builder {
     on_retry: OnRetry,
     schedule: Schedule,
     roots: Option<RootCertStore>,
+    ca: Option<PathBuf>,
+    certificate: Option<(PathBuf, PathBuf)>,
     clock: Arc<dyn Clock>,
 }
 
@@ -94,6 +97,8 @@ impl Client {
             on_retry: Arc::new(|_, _| {}),
             schedule: Schedule::default(),
             roots: None,
+            ca: None,
+            certificate: None,
             clock: Arc::new(SystemClock),
         }
     }
@@ -402,6 +407,18 @@ impl Builder {
         self
     }
 
+    /// The same by a file: certificate authorities in PEM.
+    pub fn ca(mut self, file: impl Into<PathBuf>) -> Builder {
+        self.ca = Some(file.into());
+        self
+    }
+
+    /// The client's own certificate chain and its key, files in PEM, for servers that ask for one.
+    pub fn certificate(mut self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Builder {
+        self.certificate = Some((chain.into(), key.into()));
+        self
+    }
+
     /// Another source of time and randomness: for tests.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Builder {
         self.clock = clock;
@@ -411,7 +428,7 @@ impl Builder {
     /// The client.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the address or the key will not do.
+    /// [`Error::Usage`] if the address, the key or a file will not do.
     pub fn build(self) -> Result<Client, Error> {
         let base = parse_base(&self.url)?;
         let mut trusted = vec![base.origin()];
@@ -425,7 +442,9 @@ impl Builder {
             Ok::<_, Error>(value)
         });
         let bounds = Bounds { connections: self.connections, streams: self.streams, timeout: self.timeout };
-        let connector = Connector::new(self.roots);
+        let roots = self.ca.as_deref().map(trust::roots).transpose()?.or(self.roots);
+        let identity = self.certificate.map(|(chain, key)| trust::identity(&chain, &key)).transpose()?;
+        let connector = Connector::new(roots).with_identity(identity);
         let shared = Shared {
             base,
             trusted,

@@ -3,6 +3,7 @@
 //! A command carries everything from the outside world (ids, times, randomness). Deciding it needs
 //! nothing else but rows.
 
+mod audit;
 mod checkpoint;
 mod failure;
 mod key;
@@ -45,6 +46,7 @@ use crate::sink::SinkCursor;
 use crate::tally::NodeTally;
 use crate::time::Time;
 use crate::webhook::{SigningKey, Webhook};
+pub use audit::{Audited, AuditedChange};
 pub use checkpoint::CheckpointCommand;
 pub use failure::{FailureCommand, FailuresDue};
 pub use key::KeyCommand;
@@ -116,6 +118,8 @@ pub enum Command {
     /// Add to the total requests of clients.
     Spend(Vec<QuotaCount>),
     EndSession(EndedSession),
+    /// A change, and its entry in the audit trail.
+    Audited(Box<Audited>),
     /// Return a row that was set aside to service, if it is readable again.
     Restore(RowId),
 }

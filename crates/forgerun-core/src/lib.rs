@@ -21,6 +21,7 @@ pub mod job;
 pub mod rows;
 pub mod state;
 
+pub mod audit;
 pub mod catalog;
 pub mod checkpoint;
 pub mod client;

@@ -233,3 +233,9 @@ pub const DELIVERY_KEEP: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Signing keys kept; a rotation deletes the oldest beyond it.
 pub const SIGNING_KEYS_MAX: usize = 8;
+
+/// Bytes of each text of an audit entry.
+pub const AUDIT_TEXT_BYTES_MAX: usize = 200;
+
+/// When an audit entry that retention could not remove yet is looked at again.
+pub const AUDIT_REMOVAL_RETRY: Duration = Duration::from_secs(3600);

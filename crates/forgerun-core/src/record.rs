@@ -35,6 +35,9 @@ pub enum RecordKind {
     ScheduleCount = 24,
     Workflow = 30,
     WorkflowPart = 31,
+    AuditEntry = 45,
+    AuditChain = 46,
+    AuditCount = 47,
 }
 
 impl RecordKind {
@@ -74,6 +77,9 @@ impl RecordKind {
             24 => Some(RecordKind::ScheduleCount),
             30 => Some(RecordKind::Workflow),
             31 => Some(RecordKind::WorkflowPart),
+            45 => Some(RecordKind::AuditEntry),
+            46 => Some(RecordKind::AuditChain),
+            47 => Some(RecordKind::AuditCount),
             _ => None,
         }
     }

@@ -13,6 +13,7 @@ use forgerun_store::{Store, Wakeup};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
+use crate::audit::with_entry;
 use crate::clock::Clock;
 use crate::committer::{self, CommandQueue, CommitContext};
 use crate::ids::Ids;
@@ -84,7 +85,7 @@ impl Engine {
         if self.is_stopping() {
             return Err(Error::Stopped);
         }
-        self.inner.commands.try_run(command).await
+        self.inner.commands.try_run(with_entry(command)).await
     }
 
     /// Sends a command whose answer is not needed, such as the last use of a key. Silently dropped
@@ -125,7 +126,7 @@ impl Engine {
     /// Runs each command on its own, waiting for places in the queue; answers in order. They share
     /// a transaction if there is room.
     pub async fn run_each(&self, commands: Vec<Command>) -> Vec<Result<Answer, Error>> {
-        self.inner.commands.run_all(commands).await
+        self.inner.commands.run_all(commands.into_iter().map(with_entry).collect()).await
     }
 
     /// Runs a command about one job: returns the job, and whether it changed.
@@ -168,7 +169,8 @@ impl Engine {
                 from: None,
             })
         };
-        let answers = self.inner.commands.run_all(jobs.into_iter().map(retry).collect()).await;
+        let answers =
+            self.inner.commands.run_all(jobs.into_iter().map(retry).map(with_entry).collect()).await;
         let settled = |answered: Result<Answer, Error>| match answered? {
             Answer::Refused(refusal) => Err(Error::Refused(refusal)),
             _ => Ok(()),

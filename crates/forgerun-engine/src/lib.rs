@@ -15,6 +15,7 @@
 //! The engine uses no network and no SQL, and gets time and randomness from [`Clock`]: tests move
 //! the clock by hand, and the simulator replays a whole run from one seed.
 
+mod audit;
 pub mod clock;
 mod committer;
 mod delivery;
@@ -34,6 +35,7 @@ mod timers;
 mod wakeups;
 mod worker;
 
+pub use audit::{AuditScope, audited};
 pub use clock::{Clock, StoreClock, SystemClock};
 pub use delivery::{
     AttemptReport, AttemptVerdict, Courier, DeliveryHandle, DeliveryLoop, DeliveryOptions, PreparedDelivery,

@@ -26,6 +26,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::attendance::Attendance;
+use crate::audit::{self, WrongKeys};
 use crate::auth::{ApiKeyCache, Sessions};
 use crate::client_names::ClientNames;
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
@@ -74,6 +75,8 @@ pub struct App {
     pub worker_limiter: Option<Limiter>,
     /// Rate limit for broker messages, if it differs from that of their client.
     pub bridge_limiter: Option<Limiter>,
+    /// Wrong keys that are not in the audit trail yet.
+    pub wrong_keys: WrongKeys,
     /// News for other nodes.
     pub node_news: NodeNews,
     /// The queues for which workers asked this node.
@@ -165,6 +168,7 @@ impl App {
             limiter: Limiter::new(&config.limits),
             worker_limiter: Limiter::of_workers(&config.limits),
             bridge_limiter: Limiter::of_bridge(&config.limits, config.amqp.rate_per_minute),
+            wrong_keys: WrongKeys::default(),
             node_news: NodeNews::default(),
             attendance: Arc::new(Attendance::new(clock.clone(), config.alerts.no_worker)),
             client_names: ClientNames::default(),
@@ -287,6 +291,12 @@ impl App {
                 }
             }
         });
+    }
+
+    /// Records wrong keys in the audit trail until the server stops.
+    pub fn audit(&self) -> tokio::task::JoinHandle<()> {
+        let app = self.shared();
+        tokio::spawn(async move { audit::follow_wrong_keys(&app).await })
     }
 
     /// Stops the redrive loop: running redrives are handed back.

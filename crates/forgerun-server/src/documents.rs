@@ -21,7 +21,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use forgerun_problem::Digest;
 
-use crate::http::exchange::SharedBody;
+use crate::http::exchange::BodyMemory;
 
 /// An hour: a new version of the server is noticed the same day, and no session fetches a document
 /// twice.
@@ -62,7 +62,7 @@ impl Document {
         } else {
             ([(CONTENT_TYPE, self.media_type)], self.bytes.clone()).into_response()
         };
-        response.extensions_mut().insert(SharedBody);
+        response.extensions_mut().insert(BodyMemory::Shared);
         let headers = response.headers_mut();
         headers.insert(ETAG, self.tag.clone());
         headers.insert(CACHE_CONTROL, CACHED);

@@ -14,6 +14,7 @@
 //! - `webhooks`: sending and signing deliveries.
 //! - `bridge`: jobs from a RabbitMQ broker, with the feature `amqp`.
 //! - `workflows`: beginning and reading workflows, for all dialects.
+//! - `audit`: who is behind a change, and wrong keys; `audit_trail`: pages, export and check.
 //! - `cleanup`: retention, run once; `migrate`: schema upgrades, run once.
 //! - `bench`: benchmarks.
 //! - `streamed_jobs`: jobs held by gRPC streaming workers.
@@ -25,6 +26,8 @@ use std::pin::Pin;
 
 pub mod app;
 pub mod attendance;
+pub mod audit;
+mod audit_trail;
 pub mod auth;
 pub mod bench;
 #[cfg(feature = "amqp")]
@@ -60,6 +63,7 @@ pub mod webhooks;
 pub mod workflows;
 
 pub use app::{App, Bounds};
+pub use audit_trail::{export_audit, verify_audit};
 pub use cleanup::{Removed, cleanup};
 pub use config::Config;
 pub use forgerun_store::SchemaStatus;

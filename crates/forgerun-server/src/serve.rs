@@ -39,7 +39,8 @@ use crate::config::{Config, Database, Results};
 use crate::connections::{self, ConnectionTerms, TlsIdentity, TlsPort};
 use crate::http::HttpService;
 #[cfg(feature = "grpc")]
-use crate::limits::{GRPC_CONNECTIONS_MAX, STOP_GRACE};
+use crate::limits::GRPC_CONNECTIONS_MAX;
+use crate::limits::{AUDIT_STOP_GRACE, STOP_GRACE};
 use crate::pages;
 use crate::tallies::TallyHandle;
 use sharing::DatabaseUse;
@@ -134,6 +135,7 @@ async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
     app.deliver();
     app.redrive();
     app.show_up();
+    let audit = app.audit();
     let tallies = TallyHandle::start(&app).await;
     #[cfg(feature = "amqp")]
     let bridge = crate::bridge::Bridge::start(&app);
@@ -144,7 +146,8 @@ async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
         }
     };
     app.start_sinks();
-    let followers = tls::follow(&app.clock, tls.iter().map(|port| &port.identity).chain(grpc_identity(&grpc)));
+    let followers =
+        tls::follow(&app.clock, tls.iter().map(|port| &port.identity).chain(grpc_identity(&grpc)));
     let ended = listening(&app, (listener, tls), grpc, &mut stop, leave_brokers, || {
         let grpc = addresses.grpc.map(tracing::field::display);
         info!(address = %address, grpc, version = env!("CARGO_PKG_VERSION"), "listening");
@@ -154,6 +157,8 @@ async fn run(mut config: Config, ready: Ready) -> Result<(), ServeError> {
     if let Some(tallies) = tallies {
         tallies.stop().await;
     }
+    // Records what it has counted.
+    let _ = timeout(AUDIT_STOP_GRACE, audit).await;
     app.engine.stop().await;
     app.stop_traces().await;
     timekeeper.abort();

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use forgerun_core::audit::AuditActor;
 use forgerun_core::command::{Cancel, Idempotency, NewJob, Owned, QueueChange, QueueCommand, Submit};
 use forgerun_core::id::ClientId;
 use forgerun_core::job::{Conflict, Head, IdempotencyKey, Input, Limit, Name, Rate, Unique};
 use forgerun_core::queue::QueueId;
 use forgerun_core::retry::RetryPolicy;
 use forgerun_core::{Command, Refusal};
-use forgerun_engine::{Clock, Engine, Error};
+use forgerun_engine::{AuditScope, Clock, Engine, Error, audited};
 
 use crate::run::SimContext;
 use crate::{subscribers, workflows};
@@ -143,7 +144,12 @@ async fn retry(context: &SimContext, engine: &Engine, client: ClientId) {
 async fn pause(context: &SimContext, engine: &Engine) {
     let queue = queue(context.world.below(3));
     let paused = context.world.chance(400);
-    if engine.run(set_paused(queue.clone(), paused)).await.is_ok() {
+    // Several processes never have one name; here they may, so that more of them meet.
+    let node = format!("node-{}", context.world.below(3));
+    let keep = Duration::from_secs(30);
+    let by = AuditActor { actor: "operator".into(), node, keep, ..AuditActor::default() };
+    let pausing = engine.run(set_paused(queue.clone(), paused));
+    if audited(AuditScope { by, access_only: false }, pausing).await.is_ok() {
         context.log.note(|| format!("queue {queue} paused: {paused}"));
     }
 }

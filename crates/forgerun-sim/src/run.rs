@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use forgerun_core::audit::{AuditChain, AuditCount, AuditEntry, AuditFault, Verifier};
 use forgerun_core::history::EventKind;
 use forgerun_core::id::JobId;
 use forgerun_core::invariants;
@@ -224,6 +225,9 @@ async fn reckon(context: &SimContext, store: &FaultyStore) {
     if let Some(receivers) = &context.receivers {
         receivers.reckon(store).await;
     }
+    for fault in audit_faults(store).await {
+        context.log.broken(format!("the audit trail is damaged: {fault}"));
+    }
     for id in context.acknowledged.jobs().into_keys() {
         let job = store.job(id).await.expect("the store is calm");
         let tombstone = store.tombstone(id.first_execution()).await.expect("the store is calm");
@@ -322,4 +326,15 @@ async fn reckon_refusals(context: &SimContext, store: &dyn Store) {
 
 async fn all_jobs(store: &dyn Store) -> Vec<Job> {
     store.jobs(Filter { limit: usize::MAX, ..Filter::default() }).await.unwrap_or_default()
+}
+
+async fn audit_faults(store: &dyn Store) -> Vec<AuditFault> {
+    let chains: Vec<AuditChain> = store.records(None, String::new(), 100).await.expect("the store is calm");
+    let count: Option<AuditCount> =
+        store.record(AuditCount::KEY.to_owned()).await.expect("the store is calm");
+    let mut verifier = Verifier::new(chains, count.unwrap_or_default());
+    let entries: Vec<AuditEntry> =
+        store.records(None, String::new(), 10_000).await.expect("the store is calm");
+    entries.iter().for_each(|entry| verifier.see(entry));
+    verifier.finish().faults
 }

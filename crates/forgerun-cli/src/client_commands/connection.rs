@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use forgerun_client::{Client, Error, RetryPolicy};
+use forgerun_client::{Builder, Client, Error, RetryPolicy};
 
 use crate::Exit;
 use crate::terminal::say;
@@ -37,12 +37,42 @@ pub struct Connection {
     /// The operator's token, for operator commands [env: FORGERUN_ADMIN_TOKEN]
     #[arg(long, value_name = "TOKEN", help_heading = "Server")]
     admin_token: Option<String>,
+    #[command(flatten)]
+    tls: TlsFlags,
     /// Print JSON, for programs
     #[arg(long, help_heading = "Output")]
     pub(crate) json: bool,
     /// Print only the result
     #[arg(long, short, help_heading = "Output")]
     pub(crate) quiet: bool,
+}
+
+/// For servers with https.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TlsFlags {
+    /// Trust the certificate authorities in this file instead of the system's [env: FORGERUN_CA]
+    #[arg(long, value_name = "FILE.pem", help_heading = "Server")]
+    ca: Option<String>,
+    /// The client's own certificate, if the server asks for one [env: FORGERUN_CERT]
+    #[arg(long, value_name = "FILE.pem", help_heading = "Server")]
+    cert: Option<String>,
+    /// The private key of --cert [env: FORGERUN_CERT_KEY]
+    #[arg(long, value_name = "FILE.pem", help_heading = "Server")]
+    cert_key: Option<String>,
+}
+
+impl TlsFlags {
+    fn apply(&self, mut builder: Builder) -> Result<Builder, Error> {
+        if let Some(ca) = given(&self.ca, "FORGERUN_CA") {
+            builder = builder.ca(ca);
+        }
+        match (given(&self.cert, "FORGERUN_CERT"), given(&self.cert_key, "FORGERUN_CERT_KEY")) {
+            (None, None) => Ok(builder),
+            (Some(cert), Some(key)) => Ok(builder.certificate(cert, key)),
+            (Some(_), None) => Err(Error::Usage("--cert needs --cert-key, or FORGERUN_CERT_KEY".to_owned())),
+            (None, Some(_)) => Err(Error::Usage("--cert-key needs --cert, or FORGERUN_CERT".to_owned())),
+        }
+    }
 }
 
 /// The same for commands where `--url` has another meaning.
@@ -57,6 +87,8 @@ pub(crate) struct ServerConnection {
     /// The operator's token, for operator commands [env: FORGERUN_ADMIN_TOKEN]
     #[arg(long, value_name = "TOKEN", help_heading = "Server")]
     admin_token: Option<String>,
+    #[command(flatten)]
+    tls: TlsFlags,
     /// Print JSON, for programs
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -71,6 +103,7 @@ impl ServerConnection {
             url: self.server.clone(),
             key: self.key.clone(),
             admin_token: self.admin_token.clone(),
+            tls: self.tls.clone(),
             json: self.json,
             quiet: self.quiet,
         }
@@ -110,7 +143,8 @@ impl Connection {
 
     /// A client that asks once and does not wait for long, without a key: probes need none.
     pub(crate) fn probe(&self) -> Result<Client, Error> {
-        Client::builder(self.url()).retry(RetryPolicy::NEVER).timeout(PROBE_TIMEOUT).build()
+        let builder = Client::builder(self.url()).retry(RetryPolicy::NEVER).timeout(PROBE_TIMEOUT);
+        self.tls.apply(builder)?.build()
     }
 
     pub(crate) fn url(&self) -> String {
@@ -118,7 +152,7 @@ impl Connection {
     }
 
     fn build(&self, key: Option<String>) -> Result<Client, Error> {
-        let mut builder = Client::builder(self.url()).retry(RETRY);
+        let mut builder = self.tls.apply(Client::builder(self.url()).retry(RETRY))?;
         if !self.quiet && !self.json {
             builder = builder.on_retry(tell_once());
         }

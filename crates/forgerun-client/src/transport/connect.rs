@@ -15,12 +15,14 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::sign::SingleCertAndKey;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tower_service::Service;
 
 use crate::error::Unreachable;
 use crate::limits::CONNECT_TIMEOUT;
 
+use super::trust::Identity;
 use super::{innermost, other_scheme};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -30,6 +32,8 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 pub struct Connector {
     tcp: HttpConnector,
     roots: Option<Arc<RootCertStore>>,
+    /// The client's own certificate, for servers that ask for one.
+    identity: Option<Identity>,
     /// Reading the certificates of the system takes a while, and plain http needs none.
     tls: Arc<OnceLock<TlsConnector>>,
     /// What is spoken over TLS.
@@ -44,7 +48,13 @@ impl Connector {
         tcp.set_connect_timeout(Some(CONNECT_TIMEOUT));
         // Small requests; waiting for more to send would only delay them.
         tcp.set_nodelay(true);
-        Connector { tcp, roots: roots.map(Arc::new), tls: Arc::default(), protocol: b"http/1.1" }
+        let roots = roots.map(Arc::new);
+        Connector { tcp, roots, identity: None, tls: Arc::default(), protocol: b"http/1.1" }
+    }
+
+    /// The same with a certificate of the client.
+    pub(crate) fn with_identity(self, identity: Option<Identity>) -> Connector {
+        Connector { identity, tls: Arc::default(), ..self }
     }
 
     /// A connection to the host of this address.
@@ -68,11 +78,16 @@ impl Connector {
     fn tls(&self) -> &TlsConnector {
         self.tls.get_or_init(|| {
             let roots = self.roots.clone().unwrap_or_else(|| Arc::new(system_roots()));
-            let mut config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
                 .with_safe_default_protocol_versions()
                 .expect("the provider knows TLS 1.2 and 1.3")
-                .with_root_certificates(roots)
-                .with_no_client_auth();
+                .with_root_certificates(roots);
+            let mut config = match &self.identity {
+                None => config.with_no_client_auth(),
+                Some(identity) => {
+                    config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(identity.clone())))
+                }
+            };
             config.alpn_protocols = vec![self.protocol.to_vec()];
             TlsConnector::from(Arc::new(config))
         })

@@ -3,6 +3,7 @@
 
 mod body;
 mod connect;
+pub(crate) mod trust;
 
 use std::error::Error as StdError;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! How much of a transaction a command uses.
 
-use super::{Command, Content, Output, Submit};
+use super::{AuditedChange, Command, Content, Output, Submit};
 use crate::job::Input;
 use crate::limits::{WEIGHED_BYTES, WORKFLOW_WEIGHT};
 
@@ -20,6 +20,10 @@ impl Command {
             Command::Claim(claim) => claim.limit.max(1),
             Command::Due(n_jobs) => *n_jobs,
             Command::Cancel(_) | Command::Retry(_) | Command::Forget(_) => WORKFLOW_WEIGHT,
+            Command::Audited(audited) => match &audited.change {
+                AuditedChange::Command(command) => command.weight(),
+                AuditedChange::Event(_) => 1,
+            },
             Command::Succeed(succeed) => succeed.output.as_deref().map_or(1, of_output),
             Command::Upload(upload) => of_output(&upload.output),
             _ => 1,

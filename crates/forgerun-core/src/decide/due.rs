@@ -72,6 +72,7 @@ impl WorkingSet<'_> {
                 RecordKind::EndedSession => self.drop_overdue::<EndedSession>(key),
                 RecordKind::QueuePace => self.pace_due(key),
                 RecordKind::Checkpoint => self.drop_overdue::<Checkpoint>(key),
+                RecordKind::AuditEntry => self.audit_due(key),
                 RecordKind::Schedule => found.schedules.extend(self.schedule_due(key)),
                 // These are never due.
                 RecordKind::Queue
@@ -83,7 +84,9 @@ impl WorkingSet<'_> {
                 | RecordKind::SchemaText
                 | RecordKind::ScheduleCount
                 | RecordKind::Workflow
-                | RecordKind::WorkflowPart => {}
+                | RecordKind::WorkflowPart
+                | RecordKind::AuditChain
+                | RecordKind::AuditCount => {}
             }
         }
         found

@@ -20,6 +20,7 @@
 //! | `schemas.rs` | schemas of job types: registered, deleted |
 //! | `workflows.rs` | workflows: begun, and moved on when a step ends |
 //! | `checkpoints.rs` | checkpoints of jobs |
+//! | `audit.rs` | the audit trail: entries with their changes, and their removal |
 //! | `nodes.rs` | nodes: heartbeats, and what they report to each other |
 //! | `keys.rs` | clients and their API keys |
 //! | `webhooks.rs` | webhooks, and the keys that deliveries are signed with |
@@ -30,6 +31,7 @@
 //! | `set_aside.rs` | unreadable rows: set aside and restored |
 //! | `outbox.rs` | the part of the working set for webhooks |
 
+mod audit;
 mod checkpoints;
 mod claim;
 mod conclude;
@@ -64,7 +66,7 @@ use core::time::Duration;
 
 use crate::checkpoint::Checkpoint;
 use crate::client::ClientName;
-use crate::command::{Answer, Command};
+use crate::command::{Answer, Command, Refusal};
 use crate::job::Shelf;
 use crate::limits;
 use crate::node::Node;
@@ -87,61 +89,66 @@ pub struct Batch {
 pub fn wants(batch: &Batch) -> Wants {
     let mut wants = Wants::default();
     for command in &batch.commands {
-        match command {
-            Command::Submit(submit) => submit::wants(submit, &mut wants),
-            Command::Workflow(new) => workflows::wants(new, &mut wants),
-            Command::Claim(claim) => claim::wants(claim, &mut wants),
-            Command::Start(held) | Command::HandBack(held) => drop(wants.jobs.insert(held.job)),
-            Command::Snooze(snooze) => drop(wants.jobs.insert(snooze.held.job)),
-            Command::Extend(extend) => drop(wants.jobs.insert(extend.held.job)),
-            Command::Upload(upload) => drop(wants.jobs.insert(upload.held.job)),
-            Command::Succeed(succeed) => drop(wants.jobs.insert(succeed.held.job)),
-            Command::Fail(fail) => drop(wants.jobs.insert(fail.held.job)),
-            Command::Conclude(conclude) => drop(wants.jobs.insert(conclude.held.job)),
-            Command::Cancel(cancel) => drop(wants.jobs.insert(cancel.owned.job)),
-            Command::Retry(retry) => {
-                wants.jobs.insert(retry.owned.job);
-                wants.uniques_of.insert(retry.owned.job);
-            }
-            Command::Activate(owned) => drop(wants.jobs.insert(owned.job)),
-            Command::Forget(owned) => {
-                wants.jobs.insert(owned.job);
-                wants.records.insert(Checkpoint::record_key(owned.job.to_string()));
-            }
-            Command::Due(limit) => {
-                let before = wants.due.map_or(0, |due| due.limit);
-                let limit = before.saturating_add(*limit).min(limits::DUE_JOBS_MAX);
-                wants.due = Some(DueWant { now: batch.now, limit });
-            }
-            Command::Key(key) => drop(wants.clients.insert(key.client())),
-            Command::NameClient(named) => {
-                wants.clients.insert(named.client);
-                wants.records.insert(ClientName::record_key(named.key()));
-            }
-            Command::Webhook(webhook) => webhooks::wants(webhook, &mut wants),
-            Command::Delivery(delivery) => deliveries::wants(delivery, batch.now, &mut wants),
-            Command::Signing(_) => wants.signing_keys = true,
-            Command::Restore(row) => set_aside::wants(*row, &mut wants),
-            Command::Queue(command) => queues::wants(command, &mut wants),
-            Command::Worker(command) => workers::wants(command, &mut wants),
-            Command::Sink(command) => sinks::wants(command, &mut wants),
-            Command::Failure(command) => failures::wants(command, &mut wants),
-            Command::Redrive(command) => redrives::wants(command, &mut wants),
-            Command::Schedule(command) => schedules::wants(command, &mut wants),
-            Command::Checkpoint(command) => checkpoints::wants(command, &mut wants),
-            Command::Node(node) => drop(wants.records.insert(Node::record_key(node.key()))),
-            Command::Tally(tally) => drop(wants.records.insert(NodeTally::record_key(tally.key()))),
-            Command::EndSession(ended) => {
-                wants.records.insert(EndedSession::record_key(ended.key()));
-            }
-            Command::Spend(counts) => {
-                wants.records.extend(counts.iter().map(|count| QuotaCount::record_key(count.key())));
-            }
-            Command::Schema(command) => schemas::wants(command, &mut wants),
-            Command::Register(_) => {}
-        }
+        wants_of(command, batch.now, &mut wants);
     }
     wants
+}
+
+fn wants_of(command: &Command, now: Time, wants: &mut Wants) {
+    match command {
+        Command::Submit(submit) => submit::wants(submit, wants),
+        Command::Workflow(new) => workflows::wants(new, wants),
+        Command::Claim(claim) => claim::wants(claim, wants),
+        Command::Start(held) | Command::HandBack(held) => drop(wants.jobs.insert(held.job)),
+        Command::Snooze(snooze) => drop(wants.jobs.insert(snooze.held.job)),
+        Command::Extend(extend) => drop(wants.jobs.insert(extend.held.job)),
+        Command::Upload(upload) => drop(wants.jobs.insert(upload.held.job)),
+        Command::Succeed(succeed) => drop(wants.jobs.insert(succeed.held.job)),
+        Command::Fail(fail) => drop(wants.jobs.insert(fail.held.job)),
+        Command::Conclude(conclude) => drop(wants.jobs.insert(conclude.held.job)),
+        Command::Cancel(cancel) => drop(wants.jobs.insert(cancel.owned.job)),
+        Command::Retry(retry) => {
+            wants.jobs.insert(retry.owned.job);
+            wants.uniques_of.insert(retry.owned.job);
+        }
+        Command::Activate(owned) => drop(wants.jobs.insert(owned.job)),
+        Command::Forget(owned) => {
+            wants.jobs.insert(owned.job);
+            wants.records.insert(Checkpoint::record_key(owned.job.to_string()));
+        }
+        Command::Due(limit) => {
+            let before = wants.due.map_or(0, |due| due.limit);
+            let limit = before.saturating_add(*limit).min(limits::DUE_JOBS_MAX);
+            wants.due = Some(DueWant { now, limit });
+        }
+        Command::Key(key) => drop(wants.clients.insert(key.client())),
+        Command::NameClient(named) => {
+            wants.clients.insert(named.client);
+            wants.records.insert(ClientName::record_key(named.key()));
+        }
+        Command::Webhook(webhook) => webhooks::wants(webhook, wants),
+        Command::Delivery(delivery) => deliveries::wants(delivery, now, wants),
+        Command::Signing(_) => wants.signing_keys = true,
+        Command::Restore(row) => set_aside::wants(*row, wants),
+        Command::Queue(command) => queues::wants(command, wants),
+        Command::Worker(command) => workers::wants(command, wants),
+        Command::Sink(command) => sinks::wants(command, wants),
+        Command::Failure(command) => failures::wants(command, wants),
+        Command::Redrive(command) => redrives::wants(command, wants),
+        Command::Schedule(command) => schedules::wants(command, wants),
+        Command::Checkpoint(command) => checkpoints::wants(command, wants),
+        Command::Node(node) => drop(wants.records.insert(Node::record_key(node.key()))),
+        Command::Tally(tally) => drop(wants.records.insert(NodeTally::record_key(tally.key()))),
+        Command::EndSession(ended) => {
+            wants.records.insert(EndedSession::record_key(ended.key()));
+        }
+        Command::Spend(counts) => {
+            wants.records.extend(counts.iter().map(|count| QuotaCount::record_key(count.key())));
+        }
+        Command::Schema(command) => schemas::wants(command, wants),
+        Command::Audited(audited) => audit::wants(audited, now, wants),
+        Command::Register(_) => {}
+    }
 }
 
 /// The shelves that the claims of a batch read, and how deep.
@@ -160,44 +167,50 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
     let mut set = WorkingSet::new(batch, rows, render);
     let mut answers = Vec::with_capacity(batch.commands.len());
     for command in &batch.commands {
-        let answer = match command {
-            Command::Submit(submit) => set.submit(submit),
-            Command::Workflow(new) => set.workflow(new),
-            Command::Claim(claim) => set.claim(claim),
-            Command::Start(held) => set.start(held),
-            Command::Extend(extend) => set.extend(extend),
-            Command::Upload(upload) => set.upload(upload),
-            Command::Succeed(succeed) => set.succeed(succeed),
-            Command::Fail(fail) => set.fail(fail),
-            Command::Conclude(conclude) => set.conclude(conclude),
-            Command::HandBack(held) => set.hand_back(held, Duration::ZERO),
-            Command::Snooze(snooze) => set.hand_back(&snooze.held, snooze.delay),
-            Command::Cancel(cancel) => set.cancel(cancel),
-            Command::Retry(retry) => set.retry(retry),
-            Command::Activate(owned) => set.activate(owned),
-            Command::Due(limit) => Ok(set.due(*limit)),
-            Command::Forget(owned) => set.forget(owned),
-            Command::Register(client) => Ok(set.register(client)),
-            Command::Key(key) => set.key(key),
-            Command::NameClient(named) => set.name_client(named),
-            Command::Queue(command) => Ok(set.set_queue(command)),
-            Command::Worker(command) => set.worker(command),
-            Command::Sink(command) => set.sink(command),
-            Command::Failure(command) => Ok(set.failure(command)),
-            Command::Redrive(command) => set.redrive(command),
-            Command::Schedule(command) => set.schedule(command),
-            Command::Checkpoint(command) => set.checkpoint(command),
-            Command::Node(node) => Ok(set.store_record(node)),
-            Command::Tally(tally) => Ok(set.store_record(&**tally)),
-            Command::EndSession(ended) => Ok(set.store_record(ended)),
-            Command::Spend(counts) => Ok(set.spend(counts)),
-            Command::Schema(command) => set.schema(command),
-            Command::Webhook(webhook) => set.webhook(webhook),
-            Command::Delivery(delivery) => set.delivery(delivery),
-            Command::Signing(signing) => Ok(set.signing(signing)),
-            Command::Restore(row) => Ok(set.restore(*row)),
-        };
-        answers.push(answer.unwrap_or_else(Answer::Refused));
+        answers.push(set.execute(command).unwrap_or_else(Answer::Refused));
     }
     set.finish(answers)
+}
+
+impl WorkingSet<'_> {
+    fn execute(&mut self, command: &Command) -> Result<Answer, Refusal> {
+        match command {
+            Command::Submit(submit) => self.submit(submit),
+            Command::Workflow(new) => self.workflow(new),
+            Command::Claim(claim) => self.claim(claim),
+            Command::Start(held) => self.start(held),
+            Command::Extend(extend) => self.extend(extend),
+            Command::Upload(upload) => self.upload(upload),
+            Command::Succeed(succeed) => self.succeed(succeed),
+            Command::Fail(fail) => self.fail(fail),
+            Command::Conclude(conclude) => self.conclude(conclude),
+            Command::HandBack(held) => self.hand_back(held, Duration::ZERO),
+            Command::Snooze(snooze) => self.hand_back(&snooze.held, snooze.delay),
+            Command::Cancel(cancel) => self.cancel(cancel),
+            Command::Retry(retry) => self.retry(retry),
+            Command::Activate(owned) => self.activate(owned),
+            Command::Due(limit) => Ok(self.due(*limit)),
+            Command::Forget(owned) => self.forget(owned),
+            Command::Register(client) => Ok(self.register(client)),
+            Command::Key(key) => self.key(key),
+            Command::NameClient(named) => self.name_client(named),
+            Command::Queue(command) => Ok(self.set_queue(command)),
+            Command::Worker(command) => self.worker(command),
+            Command::Sink(command) => self.sink(command),
+            Command::Failure(command) => Ok(self.failure(command)),
+            Command::Redrive(command) => self.redrive(command),
+            Command::Schedule(command) => self.schedule(command),
+            Command::Checkpoint(command) => self.checkpoint(command),
+            Command::Node(node) => Ok(self.store_record(node)),
+            Command::Tally(tally) => Ok(self.store_record(&**tally)),
+            Command::EndSession(ended) => Ok(self.store_record(ended)),
+            Command::Spend(counts) => Ok(self.spend(counts)),
+            Command::Schema(command) => self.schema(command),
+            Command::Webhook(webhook) => self.webhook(webhook),
+            Command::Delivery(delivery) => self.delivery(delivery),
+            Command::Signing(signing) => Ok(self.signing(signing)),
+            Command::Audited(audited) => self.audited(audited),
+            Command::Restore(row) => Ok(self.restore(*row)),
+        }
+    }
 }

@@ -5,6 +5,7 @@ use alloc::string::String;
 
 use super::working_set::WorkingSet;
 use crate::record::{Record, RecordChange, RecordKey, Stored};
+use crate::time::Time;
 
 #[derive(Default)]
 pub(super) struct Records(BTreeMap<RecordKey, WorkingRecord>);
@@ -72,6 +73,14 @@ impl WorkingSet<'_> {
         let version = self.random();
         if let Some(record) = self.records.0.get(&key).and_then(|working| working.record.clone()) {
             self.records.set(key, Some(Record { due_at: None, version, ..record }));
+        }
+    }
+
+    /// Sets another due moment of a record than the one it says.
+    pub(super) fn due_later(&mut self, key: RecordKey, at: Time) {
+        let version = self.random();
+        if let Some(record) = self.records.0.get(&key).and_then(|working| working.record.clone()) {
+            self.records.set(key, Some(Record { due_at: Some(at), version, ..record }));
         }
     }
 

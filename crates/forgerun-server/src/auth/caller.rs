@@ -95,6 +95,16 @@ enum Asked {
 }
 
 async fn identify_as(app: &App, exchange: &mut Exchange, asked: Asked) -> Result<Who, ApiError> {
+    let identified = identify_bearer(app, exchange, asked).await;
+    if let (Err(error), Credentials::Bearer(token)) = (&identified, credentials(&exchange.headers))
+        && matches!(error.kind(), Kind::Unauthenticated | Kind::KeyRevoked | Kind::KeyExpired)
+    {
+        app.wrong_keys.note(exchange.address, token, exchange.began);
+    }
+    identified
+}
+
+async fn identify_bearer(app: &App, exchange: &mut Exchange, asked: Asked) -> Result<Who, ApiError> {
     let token = match credentials(&exchange.headers) {
         Credentials::None => return Ok(Who::Anonymous),
         Credentials::Unreadable => {
@@ -137,6 +147,7 @@ pub(crate) async fn check_token(app: &App, exchange: &Exchange, token: &str) -> 
     if app.admin_digest.is_some_and(|admin| bool::from(admin.ct_eq(&digest))) {
         return Ok(());
     }
+    app.wrong_keys.note(exchange.address, token, exchange.began);
     Err(unknown(app, exchange, Asked::OperatorOnly).await)
 }
 

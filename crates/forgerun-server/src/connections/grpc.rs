@@ -8,7 +8,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
-use super::http2::{Http2Bounds, has_begun, speak};
+use super::http2::{Http2Bounds, first_byte, speak};
 use super::places::AddressPlaces;
 use super::socket::Socket;
 use super::{ConnectionTerms, TlsIdentity, accept};
@@ -46,7 +46,7 @@ async fn converse(
     terms: ConnectionTerms,
     mut stop: watch::Receiver<bool>,
 ) {
-    if !has_begun(&stream, terms).await {
+    if first_byte(&stream, terms).await.is_none() {
         return;
     }
     let bounds = Http2Bounds {

@@ -1,11 +1,11 @@
 //! HTTP/2 on a connection: many requests at once, within bounds of its own.
 
-use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::BoxError;
 use axum::http::{Request, Response};
 use forgerun_core::time::Time;
 use forgerun_engine::{Clock, SystemClock};
@@ -26,8 +26,6 @@ use crate::limits::{
     HTTP2_LOCAL_RESETS_MAX, HTTP2_PING_EVERY, HTTP2_PING_TIMEOUT, HTTP2_RESETS_MAX, HTTP2_RESETS_PENDING_MAX,
     HTTP2_RESETS_SPAN, HTTP2_SEND_BUFFER_BYTES_MAX,
 };
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Bounds that differ between HTTP and gRPC.
 #[derive(Clone, Copy, Debug)]
@@ -94,11 +92,14 @@ impl Drop for OpenStream {
     }
 }
 
-/// Waits for the first byte, so that a connection without any takes no buffers. `false` if none
-/// came in time.
-pub(super) async fn has_begun(stream: &TcpStream, terms: ConnectionTerms) -> bool {
-    let spoken = poll_fn(|context| stream.poll_read_ready(context));
-    matches!(timeout(terms.head_timeout, spoken).await, Ok(Ok(())))
+/// The first byte, which is not taken; a connection without any is not worth its buffers. `None` if
+/// none came in time.
+pub(super) async fn first_byte(stream: &TcpStream, terms: ConnectionTerms) -> Option<u8> {
+    let mut first = [0];
+    match timeout(terms.head_timeout, stream.peek(&mut first)).await {
+        Ok(Ok(1)) => Some(first[0]),
+        Ok(Ok(_) | Err(_)) | Err(_) => None,
+    }
 }
 
 /// Serves a connection until it ends, breaks its bounds, or `stop` asks for an end.

@@ -1,5 +1,5 @@
-//! Connections of the main port over TLS: HTTP/2 or HTTP/1.1, as the handshake agrees. Plain HTTP is
-//! answered with the way to TLS.
+//! Connections of the main port over TLS: HTTP/2 or HTTP/1.1, as the handshake agrees. Plain HTTP
+//! is refused or redirected.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -16,12 +16,12 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 use tracing::debug;
 
-use super::http2::{Http2Bounds, OpenStream, StreamActivity, has_begun, speak};
+use super::http2::{Http2Bounds, OpenStream, StreamActivity, first_byte, speak};
 use super::places::{AddressPlace, AddressPlaces};
 use super::socket::Socket;
 use super::{ConnectionTerms, TlsIdentity, accept, speak_http1};
@@ -64,12 +64,17 @@ pub async fn serve_tls(
         let port = port.clone();
         tokio::spawn(async move {
             let mut stopping = stop.clone();
-            let begun = tokio::select! {
-                begun = has_begun(&stream, terms) => begun,
-                _ = stopping.wait_for(|stopping| *stopping) => false,
+            let first = tokio::select! {
+                first = first_byte(&stream, terms) => first,
+                _ = stopping.wait_for(|stopping| *stopping) => None,
             };
-            if begun {
-                Box::pin(converse(stream, service, streams, port, terms, &mut stop)).await;
+            let socket = Socket::new(stream, terms.write_stall);
+            match first {
+                Some(HANDSHAKE) => {
+                    Box::pin(converse(socket, service, streams, port.identity, terms, &mut stop)).await;
+                }
+                Some(_) => Box::pin(refuse_plain(socket, port.plain, terms, stop)).await,
+                None => {}
             }
             drop((place, of_address));
         });
@@ -78,22 +83,14 @@ pub async fn serve_tls(
 }
 
 async fn converse(
-    stream: TcpStream,
+    socket: Socket,
     service: ConnectionService,
     streams: StreamPlaces,
-    port: TlsPort,
+    identity: TlsIdentity,
     terms: ConnectionTerms,
     stop: &mut watch::Receiver<bool>,
 ) {
-    let mut first = [0];
-    let is_tls = matches!(stream.peek(&mut first).await, Ok(1) if first[0] == HANDSHAKE);
-    let socket = Socket::new(stream, terms.write_stall);
-    if !is_tls {
-        let plain = port.plain;
-        let answer = service_fn(move |request| std::future::ready(Ok(to_tls(&request, plain))));
-        return speak_http1(socket, answer, terms, stop.clone(), ()).await;
-    }
-    let stream = match timeout(TLS_HANDSHAKE_TIMEOUT, port.identity.acceptor().accept(socket)).await {
+    let stream = match timeout(TLS_HANDSHAKE_TIMEOUT, identity.acceptor().accept(socket)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return debug!(%error, "TLS handshake failed"),
         Err(_) => return debug!("TLS handshake timed out"),
@@ -101,7 +98,7 @@ async fn converse(
     let (_, session) = stream.get_ref();
     let has_certificate = session.peer_certificates().is_some();
     let is_http2 = session.alpn_protocol() == Some(b"h2");
-    let service = service.for_probes_only(port.identity.wants_client_certificates() && !has_certificate);
+    let service = service.for_probes_only(identity.wants_client_certificates() && !has_certificate);
     if !is_http2 {
         return speak_http1(stream, service, terms, stop.clone(), ()).await;
     }
@@ -117,6 +114,11 @@ async fn converse(
     let watched = (activity.clone(), unread.clone());
     let service = Http2Service { service, streams, activity, unread };
     speak(TokioIo::new(stream), service, watched, bounds, terms, stop).await;
+}
+
+async fn refuse_plain(socket: Socket, plain: PlainHttp, terms: ConnectionTerms, stop: watch::Receiver<bool>) {
+    let answer = service_fn(move |request| std::future::ready(Ok(to_tls(&request, plain))));
+    speak_http1(socket, answer, terms, stop, ()).await;
 }
 
 /// The answer to a request that came without TLS.

@@ -82,8 +82,8 @@ impl TlsIdentity {
         Ok(TlsIdentity(Arc::new(Identity { files, current: Mutex::new(current) })))
     }
 
-    /// Uses the files again if they have changed since the last look: `None` if they have not. After
-    /// an error the certificate from before stays in use.
+    /// Uses the files again if they have changed since the last look: `None` if they have not.
+    /// After an error the certificate from before stays in use.
     pub fn read_again(&self) -> Option<Result<(), BadCertificate>> {
         let files = &self.0.files;
         let pem = Pem::read(files);
@@ -110,7 +110,9 @@ impl TlsIdentity {
             match changed {
                 None => {}
                 Some(Ok(())) => info!(%cert, "TLS certificate read again"),
-                Some(Err(error)) => warn!(%cert, %error, "TLS certificate not usable: the one before stays in use"),
+                Some(Err(error)) => {
+                    warn!(%cert, %error, "TLS certificate not usable: the one before stays in use")
+                }
             }
         }
     }
@@ -139,9 +141,8 @@ struct Pem {
 
 impl Pem {
     fn read(files: &TlsFiles) -> Result<Pem, BadCertificate> {
-        let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|error: io::Error| BadCertificate::new(path, error))
-        };
+        let read =
+            |path: &PathBuf| std::fs::read(path).map_err(|error: io::Error| BadCertificate::new(path, error));
         Ok(Pem {
             cert: read(&files.cert)?,
             key: read(&files.key)?,

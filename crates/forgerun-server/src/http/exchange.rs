@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
+use axum::body::HttpBody;
 use axum::http::header::ACCEPT_LANGUAGE;
 use axum::http::request::Parts;
-use axum::body::HttpBody;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
@@ -39,9 +39,14 @@ const REQUEST_ID_BYTES_MAX: usize = 128;
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
-/// Marks an answer whose body is shared with others.
+/// Marks an answer of which not all bytes are memory of its own.
 #[derive(Clone, Copy)]
-pub(crate) struct SharedBody;
+pub(crate) enum BodyMemory {
+    /// It is shared with others.
+    Shared,
+    /// It is read piece by piece.
+    Streamed,
+}
 
 /// One request, and what its processing finds out.
 pub struct Exchange {
@@ -212,12 +217,13 @@ impl Exchange {
         }
     }
 
-    /// Charges an answer over HTTP/2 to its caller until it is read. A shared document exists anyway.
+    /// Charges an answer over HTTP/2 to its caller until it is read.
     pub(crate) fn charge(&self, mut response: Response) -> Result<Response, ApiError> {
         let Some(unread) = &self.unread else { return Ok(response) };
         let n_bytes = response.body().size_hint().exact().unwrap_or(0);
-        let charge = match response.extensions().get::<SharedBody>() {
-            Some(SharedBody) => unread.begin_shared(),
+        let charge = match response.extensions().get::<BodyMemory>() {
+            Some(BodyMemory::Shared) => unread.begin_shared(),
+            Some(BodyMemory::Streamed) => unread.begin(self.holder, 0)?,
             None => unread.begin(self.holder, usize::try_from(n_bytes).unwrap_or(usize::MAX))?,
         };
         response.extensions_mut().insert(charge);

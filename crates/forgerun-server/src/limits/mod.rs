@@ -382,6 +382,20 @@ pub const PROBLEMS_SEARCHED_MAX: usize = 1000;
 /// How long a schedule with missed ticks is listed as a problem.
 pub const SCHEDULE_MISSED_SHOWN: Duration = Duration::from_secs(24 * 3600);
 
+/// Interval of entries about wrong keys in the audit trail.
+pub const AUDIT_WRONG_KEYS_EVERY: Duration = Duration::from_secs(60);
+
+/// How long the last of these entries may delay the stop.
+pub const AUDIT_STOP_GRACE: Duration = Duration::from_millis(500);
+
+/// Distinct addresses and prefixes of wrong keys per minute; further ones are counted together.
+pub const AUDIT_WRONG_KEYS_MAX: usize = 256;
+
+/// Entries of the audit trail that are read at once, and that one page examines.
+pub const AUDIT_READ_AT_ONCE: usize = 500;
+/// See [`AUDIT_READ_AT_ONCE`].
+pub const AUDIT_SEARCHED_MAX: usize = 10_000;
+
 /// Interval of node heartbeats.
 pub const NODE_BEAT: Duration = Duration::from_secs(30);
 

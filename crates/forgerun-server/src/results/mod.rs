@@ -34,7 +34,7 @@ use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words::forge_state;
 
 use crate::app::App;
-use crate::http::{ApiError, Exchange, accept, precondition, respond};
+use crate::http::{ApiError, Exchange, accept, exchange::BodyMemory, precondition, respond};
 use crate::limits::POLL_AFTER_S;
 use download::Download;
 pub(crate) use places::DownloadPlaces;
@@ -229,6 +229,7 @@ async fn body(app: &App, job: &Job, content: &ReadyContent, part: ByteRange) -> 
 
 fn finished(status: StatusCode, headers: HeaderMap, body: Body) -> Response {
     let mut response = Response::new(body);
+    response.extensions_mut().insert(BodyMemory::Streamed);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response

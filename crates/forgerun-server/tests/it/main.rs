@@ -41,6 +41,7 @@ mod serving;
 mod shell_blocks;
 #[cfg(any(feature = "amqp", feature = "kafka", feature = "nats"))]
 mod sinks;
+mod tls;
 mod traces;
 #[cfg(target_os = "linux")]
 mod unread;

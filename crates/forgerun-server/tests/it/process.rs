@@ -57,7 +57,7 @@ impl Server {
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut first_line = String::new();
         stdout.read_line(&mut first_line).unwrap();
-        let address = first_line.trim_end().rsplit("http://").next().and_then(|address| address.parse().ok());
+        let address = first_line.trim_end().rsplit("://").next().and_then(|address| address.parse().ok());
         let Some(address) = address else {
             let mut log = String::new();
             child.kill().unwrap();

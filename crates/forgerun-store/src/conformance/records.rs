@@ -1,9 +1,11 @@
 //! Records: written only if nobody else did meanwhile. Whoever comes second decides again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use forgerun_core::Batch;
-use forgerun_core::command::{Command, QueueChange, QueueCommand};
+use forgerun_core::audit::{AuditActor, AuditChain, AuditCount, AuditEntry, Verifier};
+use forgerun_core::command::{Audited, AuditedChange, Command, QueueChange, QueueCommand};
 use forgerun_core::queue::{QueueId, QueueSettings};
 
 use super::Fixture;
@@ -62,4 +64,51 @@ pub async fn fifty_changes_of_one_record_are_decided_one_after_the_other(fixture
     set(nodes[1].clone(), 99, "one".into(), QueueChange { paused: Some(true), ..QueueChange::default() })
         .await;
     assert_eq!(settings(&nodes[0], "one").await, first);
+}
+
+/// Entries of the audit trail from both nodes, and from two connections of one: each chain is whole, none is lost, and retention
+/// takes them from the beginning.
+pub async fn an_audit_trail_of_two_nodes_has_neither_gaps_nor_forks(fixture: &dyn Fixture) {
+    const N: u64 = 60;
+    let nodes = [fixture.store(), fixture.second()];
+    let keep = Duration::from_secs(50);
+    at_once(N, |n| {
+        let store = nodes[(n % 2) as usize].clone();
+        let by = AuditActor { node: format!("node-{}", n % 3), keep, ..AuditActor::default() };
+        let change = QueueChange { paused: Some(n % 4 == 0), ..QueueChange::default() };
+        let queue = QueueId::shared(name(&format!("queue-{}", n % 5)));
+        let change = AuditedChange::Command(Command::Queue(QueueCommand { queue, change }));
+        let command = Command::Audited(Box::new(Audited { by, change }));
+        async move {
+            commit_until_done(&store, Batch { now: at(n), seed: n + 1, commands: vec![command] }).await
+        }
+    })
+    .await;
+    assert_eq!(verdict(&nodes[1]).await, (N, 0));
+    // Over before the last of them, and after.
+    for (ms, left) in [(50_000 + N / 2, None), (60_000 + N, Some(0))] {
+        for round in 0..N {
+            commit_until_done(
+                &nodes[0],
+                Batch { now: at(ms), seed: ms + round, commands: vec![Command::Due(100)] },
+            )
+            .await;
+        }
+        let (n_entries, n_removed) = verdict(&nodes[0]).await;
+        assert_eq!(n_entries + n_removed, N);
+        assert!(left.is_none_or(|left| n_entries == left), "{n_entries} are left at {ms} ms");
+    }
+}
+
+/// The numbers of entries that are there, and that were removed; all is well with them.
+async fn verdict(store: &Arc<dyn Store>) -> (u64, u64) {
+    let chains: Vec<AuditChain> = store.records(None, String::new(), 100).await.unwrap();
+    let count: Option<AuditCount> = store.record(AuditCount::KEY.to_owned()).await.unwrap();
+    let mut verifier = Verifier::new(chains, count.unwrap_or_default());
+    let entries: Vec<AuditEntry> = store.records(None, String::new(), 1000).await.unwrap();
+    entries.iter().for_each(|entry| verifier.see(entry));
+    let verdict = verifier.finish();
+    assert_eq!(verdict.faults, []);
+    assert_eq!(verdict.n_chains, 3);
+    (verdict.n_entries, verdict.n_removed)
 }

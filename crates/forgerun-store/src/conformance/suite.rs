@@ -85,6 +85,7 @@ macro_rules! conformance_suite {
             limits::jobs_that_wait_for_their_turn_are_due_one_after_the_other,
             records::two_nodes_that_write_one_record_at_once_lose_nothing,
             records::fifty_changes_of_one_record_are_decided_one_after_the_other,
+            records::an_audit_trail_of_two_nodes_has_neither_gaps_nor_forks,
             schedules::a_tick_that_several_nodes_find_makes_one_job,
             schedules::a_schedule_that_one_node_deletes_while_another_changes_it_is_gone,
             workflows::a_step_is_made_by_the_end_of_the_one_before_it,

@@ -1,5 +1,6 @@
 //! The bodies of the operator's API, `/admin/v1`. The dashboard shows the same views.
 
+mod audit;
 mod client;
 mod failure;
 mod job;
@@ -13,6 +14,7 @@ mod sink;
 mod webhook;
 mod worker;
 
+pub use audit::AuditEntryView;
 pub use client::{AdminClient, AdminClientDetail, AdminKey};
 pub use failure::FailureGroupView;
 pub use job::{AdminJob, AdminJobDetail, AdminResult, has_code, job_type};

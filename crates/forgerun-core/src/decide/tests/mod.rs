@@ -1,6 +1,7 @@
 //! The rules, command by command, in a world small enough to see whole. What holds for every
 //! command is here; the rest has the same files as the rules.
 
+mod audit;
 mod checkpoints;
 mod claim;
 mod compensation;

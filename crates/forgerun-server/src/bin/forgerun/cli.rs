@@ -58,6 +58,9 @@ pub(crate) enum Command {
     Token,
     /// Apply retention once, now, also while servers run, and print what was removed
     Cleanup(DatabaseFlags),
+    /// Check or export the audit trail of a database, also while servers run
+    #[command(subcommand)]
+    Audit(Audit),
     /// Upgrade the schema of the database to this version, also while servers run; `serve` does so
     /// at its start
     Migrate(MigrateFlags),
@@ -83,6 +86,19 @@ pub(crate) enum Command {
     Completions(CompletionsFlags),
     /// Print a manual page, or write all of them
     Man(ManFlags),
+}
+
+const AFTER_VERIFY: &str = "\
+Exit codes: 0 the trail is whole, 1 entries are missing, changed or added, 2 usage or configuration, 6 the database cannot be
+reached.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Audit {
+    /// Check that no entry is missing, changed or added
+    #[command(after_help = AFTER_VERIFY)]
+    Verify(DatabaseFlags),
+    /// Print all entries, the latest first, a line of JSON each
+    Export(DatabaseFlags),
 }
 
 const AFTER_MIGRATE: &str = "\

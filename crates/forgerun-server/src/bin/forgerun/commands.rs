@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use forgerun_cli::Exit;
 use forgerun_cli::terminal::{complain, print};
+use forgerun_core::audit::AuditVerdict;
 use forgerun_engine::{Clock, SystemClock};
 #[cfg(feature = "grpc")]
 use forgerun_server::bench::run_grpc;
@@ -14,7 +15,7 @@ use forgerun_server::bench::{
     run_result, run_sinks, run_sse, run_sse_raised, run_webhooks,
 };
 use forgerun_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sources};
-use forgerun_server::{Ready, SchemaStatus, ServerAddresses, telemetry};
+use forgerun_server::{Ready, SchemaStatus, ServeError, ServerAddresses, telemetry};
 use tokio::runtime::Runtime;
 
 use crate::cli::{Bench, BenchHttp, ConfigFlags, DatabaseFlags, DevFlags, MigrateFlags, ServeFlags};
@@ -63,6 +64,53 @@ pub(crate) fn cleanup(flags: &DatabaseFlags) -> Exit {
             print(&format!("removed {} jobs and {} old rows\n", removed.n_jobs, removed.n_rows), Exit::Done)
         }
         Err(error) => complain(&error, Exit::Failure),
+    }
+}
+
+/// The configuration of a command on a database, and a runtime for it.
+fn on_database(flags: &DatabaseFlags) -> Result<(Config, Runtime), Exit> {
+    let config = load(flags.given(), &flags.config, CommandMode::Serve);
+    let config = config.map_err(|invalid| complain(&invalid, Exit::Usage))?;
+    let runtime = Runtime::new().map_err(|error| complain(&error, Exit::Failure))?;
+    Ok((config, runtime))
+}
+
+fn failed(error: &ServeError) -> Exit {
+    complain(error, if error.is_unreachable() { Exit::Unreachable } else { Exit::Failure })
+}
+
+pub(crate) fn verify_audit(flags: &DatabaseFlags) -> Exit {
+    let (config, runtime) = match on_database(flags) {
+        Ok(ready) => ready,
+        Err(exit) => return exit,
+    };
+    let verdict = match runtime.block_on(forgerun_server::verify_audit(&config)) {
+        Ok(verdict) => verdict,
+        Err(error) => return failed(&error),
+    };
+    let AuditVerdict { n_entries, n_chains, n_removed, faults } = verdict;
+    let seen = format!("{n_entries} entries in {n_chains} chains, {n_removed} removed by retention");
+    let mut lines: String = faults.iter().map(|fault| format!("{fault}\n")).collect();
+    match faults.len() {
+        0 => lines += &format!("the audit trail is whole: {seen}\n"),
+        n => lines += &format!("the audit trail has {n} faults: {seen}\n"),
+    }
+    print(&lines, if faults.is_empty() { Exit::Done } else { Exit::Failure })
+}
+
+pub(crate) fn export_audit(flags: &DatabaseFlags) -> Exit {
+    let (config, runtime) = match on_database(flags) {
+        Ok(ready) => ready,
+        Err(exit) => return exit,
+    };
+    let mut exit = Exit::Done;
+    let exported = runtime.block_on(forgerun_server::export_audit(&config, |line| {
+        exit = print(line, Exit::Done);
+        exit == Exit::Done
+    }));
+    match exported {
+        Ok(()) => exit,
+        Err(error) => failed(&error),
     }
 }
 

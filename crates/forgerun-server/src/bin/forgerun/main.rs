@@ -12,7 +12,7 @@ use clap::Parser;
 use forgerun_cli::terminal::{printed, say};
 use forgerun_cli::{Exit, client_commands, conformance, init, terminal, traffic, worker};
 
-use cli::{Cli, Command};
+use cli::{Audit, Cli, Command};
 
 /// Requests make many small allocations on two or more threads; the system's allocator costs a
 /// tenth of the time.
@@ -31,6 +31,8 @@ fn main() -> Exit {
         Command::Config(flags) => commands::config(&flags),
         Command::Token => commands::token(),
         Command::Cleanup(flags) => commands::cleanup(&flags),
+        Command::Audit(Audit::Verify(flags)) => commands::verify_audit(&flags),
+        Command::Audit(Audit::Export(flags)) => commands::export_audit(&flags),
         Command::Migrate(flags) => commands::migrate(&flags),
         Command::Webhook(command) => webhook::webhook(&command),
         Command::ClientCommand(command) => client_commands::run(&command),

@@ -130,6 +130,7 @@ pub struct Retention {
     pub tombstones: Duration,
     pub revoked_keys: Duration,
     pub deliveries: Duration,
+    pub audit: Duration,
     pub allow_delete: bool,
 }
 
@@ -140,6 +141,7 @@ impl Retention {
             tombstones: from.days("retention.tombstone_days", 0..=DAYS_MAX),
             revoked_keys: from.days("retention.revoked_keys_days", 0..=DAYS_MAX),
             deliveries: from.days("retention.deliveries_days", 0..=DAYS_MAX),
+            audit: from.days("retention.audit_days", 1..=DAYS_MAX),
             allow_delete: from.truth("retention.allow_delete"),
         }
     }

@@ -87,6 +87,7 @@ const ROWS: &[Row] = rows! {
     "retention.tombstone_days" = "1" => retention.tombstones == "86400s", not "forever";
     "retention.revoked_keys_days" = "1" => retention.revoked_keys == "86400s", not "-1";
     "retention.deliveries_days" = "1" => retention.deliveries == "86400s", not "0.5";
+    "retention.audit_days" = "30" => retention.audit == "2592000s", not "0";
     "retention.allow_delete" = "false" => retention.allow_delete == "false", not "no";
     "jobRetention.completedJobs.defaultDays" = "1" => job_retention.completed_default == "86400s", not "x";
     "jobRetention.completedJobs.smallResultsDays" = "1" => job_retention.completed_small == "86400s", not "x";

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `overview.rs` | `overview` |
 //! | `jobs.rs` | `jobs`, `jobs/{id}`, `…/cancel`, `…/retry`, `dead-letters` |
+//! | `audit.rs` | `audit` |
 //! | `clients.rs` | `clients`, their keys |
 //! | `webhooks.rs` | `webhooks` |
 //! | `crons.rs` | `crons`, `…/pause`, `…/resume`, `…/trigger` |
@@ -17,10 +18,11 @@
 //! | `workflows.rs` | `workflows`, `workflows/{id}` |
 //!
 //! All of it needs the operator's token, unless the server is open to local callers (`forgerun
-//! dev`). Changes are commands like any other, and are logged ([`audit`]). Errors have the form of
+//! dev`). Changes are commands like any other, and are recorded in the audit trail
+//! ([`crate::audit`]). Errors have the form of
 //! `/v1`.
 
-mod audit;
+pub(in crate::dialects) mod audit;
 pub(in crate::dialects) mod clients;
 pub(in crate::dialects) mod crons;
 pub(in crate::dialects) mod deliveries;
@@ -66,6 +68,7 @@ impl Api for Admin {
             webhooks::ROUTES,
             deliveries::ROUTES,
             events::ROUTES,
+            audit::ROUTES,
         ]
     }
 }

@@ -14,10 +14,12 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 
 use super::{layout, see_other};
 use crate::app::App;
+use crate::audit;
 use crate::auth::{
     Who, caller as auth,
     sessions::{self, OperatorSession, SESSION_COOKIE},
 };
+use crate::dialects::admin::audit::{ACTION, ACTOR, TARGET, UNTIL};
 use crate::http::{
     ApiError, Exchange,
     query::QueryString,
@@ -64,6 +66,10 @@ const OF_PAGES: &[Parameter] = &[
     Parameter::new("since", "Failures since then."),
     Parameter::new("state", "Workflows in this state."),
     Parameter::new("client", "Workflows of this client."),
+    ACTOR,
+    ACTION,
+    TARGET,
+    UNTIL,
 ];
 
 /// Forms name whose schedule or worker is meant, as under `/admin/v1`.
@@ -164,6 +170,7 @@ async fn log_in(call: Call<'_>) -> Result<Response, ApiError> {
     let fields = QueryString::read(text, &["token", "csrf"])?;
     let query = QueryString::of(&exchange.uri, &["next"])?;
     auth::check_token(app, exchange, fields.get("token").unwrap_or_default().trim()).await?;
+    audit::event(app, exchange, "login").await?;
     let mut response = see_other(&next_of(&query));
     let value = app.sessions.open(app.clock.random(), exchange.began);
     set(app, &mut response, SESSION_COOKIE, &value, SESSION_LASTS);

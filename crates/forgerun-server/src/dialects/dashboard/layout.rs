@@ -25,10 +25,11 @@ pub(super) enum Section {
     Clients,
     Webhooks,
     Sinks,
+    Audit,
 }
 
 impl Section {
-    const ALL: [Section; 10] = [
+    const ALL: [Section; 11] = [
         Section::Overview,
         Section::Jobs,
         Section::Failures,
@@ -39,6 +40,7 @@ impl Section {
         Section::Clients,
         Section::Webhooks,
         Section::Sinks,
+        Section::Audit,
     ];
 
     const fn label(self) -> &'static str {
@@ -53,6 +55,7 @@ impl Section {
             Section::Clients => "Clients",
             Section::Webhooks => "Webhooks",
             Section::Sinks => "Sinks",
+            Section::Audit => "Audit",
         }
     }
 
@@ -68,6 +71,7 @@ impl Section {
             Section::Clients => "/dashboard/clients",
             Section::Webhooks => "/dashboard/webhooks",
             Section::Sinks => "/dashboard/sinks",
+            Section::Audit => "/dashboard/audit",
         }
     }
 
@@ -88,6 +92,7 @@ impl Section {
                 "M6.500 9.500 9.500 6.500M7 4.500l1.200-1.200a3 3 0 0 1 4.300 4.300L11.300 8.800M9 11.500l-1.200 1.200a3 3 0 0 1-4.300-4.300L4.700 7.200"
             }
             Section::Sinks => "M8 2v7M5 6.500 8 9.500l3-3M2.500 10.500v3h11v-3",
+            Section::Audit => "M4 2h8v12H4zM6 5h4M6 8h4M6 11h2",
         }
     }
 }

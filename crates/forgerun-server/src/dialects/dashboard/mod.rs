@@ -13,6 +13,7 @@
 
 mod access;
 mod assets;
+mod audit;
 mod chart;
 mod clients;
 mod failures;
@@ -76,6 +77,7 @@ impl Api for Dashboard {
             clients::ROUTES,
             webhooks::ROUTES,
             sinks::ROUTES,
+            audit::ROUTES,
         ]
     }
 

@@ -13,6 +13,7 @@ use axum::http::{Method, StatusCode, Uri, Version};
 use bytes::Bytes;
 use forgerun_core::catalog::Kind;
 use forgerun_core::job::Dialect;
+use forgerun_engine::audited;
 use forgerun_wire::body::violation;
 use forgerun_wire::ojs::error::ErrorContext;
 use forgerun_wire::ojs::server::CONFORMANCE_LEVEL;
@@ -25,6 +26,7 @@ use tonic::{Request, Response, Status};
 use super::OjsOverGrpc;
 use super::feed::{self, MessageFeed, Messages};
 use crate::app::App;
+use crate::audit;
 use crate::auth::Who;
 use crate::dialects::ojs::refusals;
 use crate::http::{
@@ -115,8 +117,15 @@ impl OjsOverGrpc {
         let holder = ByteHolder::new(&who, exchange.address);
         let span = within(&exchange, rpc.timeout.unwrap_or(app.bounds.request_timeout));
         let done = {
-            let call = Call { app, exchange: &mut exchange, who, body: Bytes::new() };
-            let work = pin!(timeout(span, answer(call, message)));
+            let scope = audit::scope(app, &exchange, &who);
+            let call = Call { app, exchange: &exchange, who, body: Bytes::new() };
+            let answer = async {
+                match scope {
+                    None => answer(call, message).await,
+                    Some(scope) => Box::pin(audited(scope, answer(call, message))).await,
+                }
+            };
+            let work = pin!(timeout(span, answer));
             caught(work).await
         };
         let answer = match done {

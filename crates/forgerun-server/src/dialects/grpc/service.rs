@@ -36,7 +36,8 @@ use crate::http::{
     routing::{RateCount, RouteAccess},
 };
 use crate::limits::{
-    GRPC_MESSAGE_BYTES_MAX, REFLECTION_CALL_BYTES, REFLECTION_MESSAGE_BYTES_MAX, byte_budget::ByteHolder,
+    GRPC_MESSAGE_BYTES_MAX, REFLECTION_CALL_BYTES, REFLECTION_MESSAGE_BYTES_MAX,
+    byte_budget::ByteHolder,
     unread::{UnreadAnswers, UnreadBody},
 };
 

@@ -19,9 +19,11 @@ mod tests;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use forgerun_engine::audited;
 use forgerun_wire::members::{self, UnknownMembers};
 
 use crate::app::App;
+use crate::audit;
 use crate::auth::{caller as auth, caller::Who};
 use crate::http::{ApiError, Exchange, accept, body, precondition};
 use crate::limits::byte_budget::ByteHolder;
@@ -43,6 +45,21 @@ pub(super) async fn serve(
     let who = enter(app, exchange, route.access, route.rate).await?;
     exchange.holder = ByteHolder::new(&who, exchange.address);
     let exchange = &*exchange;
+    match audit::scope(app, exchange, &who) {
+        None => handle(app, exchange, who, route, body).await,
+        // Boxed, so that other requests need no memory for it.
+        Some(scope) => Box::pin(audited(scope, handle(app, exchange, who, route, body))).await,
+    }
+}
+
+/// The checks of a request itself, and its handler.
+async fn handle(
+    app: &App,
+    exchange: &Exchange,
+    who: Who,
+    route: &'static Route,
+    body: Body,
+) -> Result<Response, ApiError> {
     let media_types = exchange.media_types();
     match route.answers {
         Answers::Body => accept::require_one_of(&exchange.headers, media_types)?,

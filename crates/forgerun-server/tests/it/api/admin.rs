@@ -1,5 +1,6 @@
 //! The operator's API, `/admin/v1`.
 
+mod audit;
 mod deliveries;
 mod events;
 mod failures;

@@ -1,5 +1,6 @@
 //! The commands for people, as the binary runs them: what they print where, and their exit codes.
 
+mod audit;
 mod faults;
 mod health;
 mod ids;
