@@ -51,7 +51,10 @@ pub(crate) async fn event(app: &App, exchange: &Exchange, action: &str) -> Resul
 /// Wrong keys and tokens of some minutes: one entry per address, prefix and minute, so that an
 /// attacker cannot fill the store.
 #[derive(Default)]
-pub struct WrongKeys(Mutex<HashMap<(Minute, Option<IpAddr>, String), u64>>);
+pub struct WrongKeys(Mutex<HashMap<WrongKey, u64>>);
+
+/// Minute, address and prefix. The last two are empty where several are counted together.
+type WrongKey = (Minute, Option<IpAddr>, String);
 
 impl WrongKeys {
     /// Counts a refused key or token. Beyond a bound, all others count together.
@@ -64,7 +67,7 @@ impl WrongKeys {
     }
 
     /// Takes the counts of minutes before this one.
-    fn take(&self, before: Minute) -> Vec<((Minute, Option<IpAddr>, String), u64)> {
+    fn take(&self, before: Minute) -> Vec<(WrongKey, u64)> {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counts.extract_if(|(minute, ..), _| *minute < before).collect()
     }

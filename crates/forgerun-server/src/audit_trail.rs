@@ -145,7 +145,7 @@ async fn chains(store: &dyn Store) -> Result<Vec<AuditChain>, Error> {
     }
 }
 
-/// Hands each entry of the configured store to `write` as a line of JSON, the latest first, until it
+/// Writes each entry of the configured store as a line of JSON, the latest first, until `write`
 /// returns `false`.
 pub fn export_audit<'a>(
     config: &'a Config,

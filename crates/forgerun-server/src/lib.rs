@@ -14,7 +14,7 @@
 //! - `webhooks`: sending and signing deliveries.
 //! - `bridge`: jobs from a RabbitMQ broker, with the feature `amqp`.
 //! - `workflows`: beginning and reading workflows, for all dialects.
-//! - `audit`: who is behind a change, and wrong keys; `audit_trail`: the trail checked and exported.
+//! - `audit`: who is behind a change, and wrong keys; `audit_trail`: pages, export and check.
 //! - `cleanup`: retention, run once; `migrate`: schema upgrades, run once.
 //! - `streamed_jobs`: jobs held by gRPC streaming workers.
 //! - `schemas`: JSON Schemas of job types.

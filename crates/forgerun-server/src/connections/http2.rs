@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::BoxError;
 use axum::http::{Request, Response};
 use forgerun_core::time::Time;
 use forgerun_engine::{Clock, SystemClock};
@@ -25,8 +26,6 @@ use crate::limits::{
     HTTP2_LOCAL_RESETS_MAX, HTTP2_PING_EVERY, HTTP2_PING_TIMEOUT, HTTP2_RESETS_MAX, HTTP2_RESETS_PENDING_MAX,
     HTTP2_RESETS_SPAN, HTTP2_SEND_BUFFER_BYTES_MAX,
 };
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Bounds that differ between HTTP and gRPC.
 #[derive(Clone, Copy, Debug)]

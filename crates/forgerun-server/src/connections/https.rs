@@ -1,5 +1,5 @@
-//! Connections of the main port over TLS: HTTP/2 or HTTP/1.1, as the handshake agrees. Plain HTTP is
-//! answered with the way to TLS.
+//! Connections of the main port over TLS: HTTP/2 or HTTP/1.1, as the handshake agrees. Plain HTTP
+//! is refused or redirected.
 
 use std::convert::Infallible;
 use std::net::IpAddr;

@@ -82,8 +82,8 @@ impl TlsIdentity {
         Ok(TlsIdentity(Arc::new(Identity { files, current: Mutex::new(current) })))
     }
 
-    /// Uses the files again if they have changed since the last look: `None` if they have not. After
-    /// an error the certificate from before stays in use.
+    /// Uses the files again if they have changed since the last look: `None` if they have not.
+    /// After an error the certificate from before stays in use.
     pub fn read_again(&self) -> Option<Result<(), BadCertificate>> {
         let files = &self.0.files;
         let pem = Pem::read(files);

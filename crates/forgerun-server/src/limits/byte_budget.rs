@@ -1,10 +1,10 @@
 //! A memory budget shared by many requests, with a share for each client and address.
 //!
 //! There are two of them. [`ByteBudget::incoming`] covers unanswered requests: HTTP bodies and gRPC
-//! messages, from their first byte until their answer. [`ByteBudget::unread`] covers answers
-//! over HTTP/2 that clients do not read. A holder reserves before it buffers, and dropping its [`Reservation`]
-//! frees the memory. Anonymous callers have a small part of their own, so that they can never take
-//! the share of clients.
+//! messages, from their first byte until their answer. [`ByteBudget::unread`] covers answers over
+//! HTTP/2 that clients do not read. A holder reserves before it buffers, and dropping its
+//! [`Reservation`] frees the memory. Anonymous callers have a small part of their own, so that they
+//! can never take the share of clients.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -49,12 +49,12 @@ pub const GRPC_CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
 /// commonly expect (RFC 9113, 6.5.2).
 pub const HTTP2_STREAMS_MAX: u32 = 100;
 
-/// Bytes of a request's head over HTTP/2; more is 431. Less than [`super::HEAD_BYTES_MAX`], because a
-/// connection may have [`HTTP2_STREAMS_MAX`] of them.
+/// Bytes of a request's head over HTTP/2; more is 431. Less than [`super::HEAD_BYTES_MAX`], because
+/// a connection may have [`HTTP2_STREAMS_MAX`] of them.
 pub const HTTP2_HEAD_BYTES_MAX: u32 = 16 * 1024;
 
-/// Flow control windows of requests and connections over HTTP/2: what a client may send before it is
-/// read.
+/// Flow control windows of requests and connections over HTTP/2: what a client may send before it
+/// is read.
 pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 128 * 1024;
 /// See [`HTTP2_STREAM_WINDOW_BYTES`].
 pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;

@@ -1,14 +1,14 @@
 //! Unread answers. An HTTP/2 client can request much and read nothing: its window stays closed, and
-//! every answer waits in memory. The memory is charged to the client ([`super::byte_budget`]), and a
-//! connection with an answer that makes no progress is closed.
+//! every answer waits in memory. The memory is charged to the client ([`super::byte_budget`]), and
+//! a connection with an answer that makes no progress is closed.
 
 use std::collections::HashMap;
-use std::error::Error as StdError;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::BoxError;
 use axum::http::Response;
 use bytes::Buf;
 use forgerun_core::time::Time;
@@ -24,19 +24,17 @@ use crate::limits::{
 /// Check interval.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-type BoxError = Box<dyn StdError + Send + Sync>;
-
 /// The answers of one connection that are not written yet.
 pub(crate) struct UnreadAnswers {
     budget: Arc<ByteBudget>,
     /// Whether an answer must progress even if it is small or not begun. Not on gRPC, where workers
     /// hold back messages on purpose.
     all_must_progress: bool,
-    waiting: Mutex<(u64, HashMap<u64, Waiting>)>,
+    waiting: Mutex<(u64, HashMap<u64, UnreadAnswer>)>,
 }
 
 /// An answer that waits for its reader.
-struct Waiting {
+struct UnreadAnswer {
     /// Its last progress.
     since: Time,
     n_holds: usize,
@@ -80,7 +78,7 @@ impl UnreadAnswers {
 
     fn hold(self: &Arc<Self>, id: u64) -> Hold {
         let now = SystemClock.now();
-        self.lock().1.entry(id).or_insert(Waiting { since: now, n_holds: 0 }).n_holds += 1;
+        self.lock().1.entry(id).or_insert(UnreadAnswer { since: now, n_holds: 0 }).n_holds += 1;
         Hold { unread: self.clone(), id }
     }
 
@@ -95,7 +93,7 @@ impl UnreadAnswers {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, (u64, HashMap<u64, Waiting>)> {
+    fn lock(&self) -> MutexGuard<'_, (u64, HashMap<u64, UnreadAnswer>)> {
         // Never half changed, so a panic elsewhere is harmless.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
