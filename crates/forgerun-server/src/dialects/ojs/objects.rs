@@ -312,6 +312,8 @@ request_body! {
         "max_attempts": at_least(1),
         /// Whether the built-in worker simulates it.
         "simulated": truth(),
+        /// Whether it is paused; absent otherwise.
+        "paused": truth(),
         /// When it was accepted.
         "created_at": time(),
         /// When it ended well.

@@ -34,7 +34,7 @@ mod schedules;
 mod scraping;
 pub(crate) mod server;
 mod settings;
-mod sse;
+pub(crate) mod sse;
 mod trouble;
 mod unknown_members;
 mod waiting;

@@ -162,7 +162,7 @@ async fn the_log_is_gone_with_its_job() {
     log(&world, &id, &token, json!([{"text": "one"}])).await.expect(200);
     world.ack(&id).await.expect(200);
     call_v1(&world, "DELETE", &format!("/v1/jobs/{id}")).await;
-    assert_eq!(world.client.get(&format!("/v1/jobs/{id}/logs")).await.status, 410);
+    assert_eq!(world.client.get(&format!("/v1/jobs/{id}/logs")).await.status, 404);
 }
 
 async fn call_v1(world: &World, method: &str, path: &str) {
