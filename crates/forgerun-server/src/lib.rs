@@ -1,8 +1,8 @@
 //! The ForgeRun server: combines the other crates.
 //!
 //! - `config`: every key, from flags, environment, file and defaults, validated.
-//! - `app`: the shared state of requests; `http`: the processing of every request; `auth`: who asks;
-//!   `limits`: what a caller may use; `dialects`: the APIs.
+//! - `app`: the shared state of requests; `http`: the processing of every request; `auth`: who
+//!   asks; `limits`: what a caller may use; `dialects`: the APIs.
 //! - `events`: pages and streams of events; `results`: results of jobs, up and down.
 //! - `pages`: paths outside of the APIs.
 //! - `serve`: the server itself, from listening to the last answer.

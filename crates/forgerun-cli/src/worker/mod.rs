@@ -94,7 +94,8 @@ pub struct ExecFlags {
     /// The media type of output that is not JSON [default: application/octet-stream]
     #[arg(long, value_name = "MEDIA", value_parser = media_type)]
     result_type: Option<String>,
-    /// Send standard output to the job's log line by line, as stream `output`, besides keeping it as the result
+    /// Send standard output to the job's log line by line, as stream `output`, besides keeping it as
+    /// the result
     #[arg(long, conflicts_with = "no_logs")]
     stream: bool,
     /// Do not send standard error to the job's log

@@ -296,7 +296,8 @@ impl WorkingSet<'_> {
         Ok(Some(true))
     }
 
-    /// A paused workflow starts no step. It goes on only if there is none to start, which may end it.
+    /// A paused workflow starts no step. It goes on only if there is none to start, which may end
+    /// it.
     fn go_on(&mut self, id: JobId) -> Result<(), Refusal> {
         if self.find(id).is_some_and(|own| self.job(own).paused) {
             let Some(workflow) = self.workflows.0.get_mut(&id) else { return Ok(()) };
