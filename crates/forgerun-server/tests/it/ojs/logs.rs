@@ -25,7 +25,8 @@ fn texts(page: &Value) -> Vec<&str> {
 }
 
 async fn follow(world: &World, path: &str) -> Stream {
-    Opening::new(&world.client, path).open().await.ok().expect("a stream")
+    let opened = Opening::new(&world.client, path).open().await;
+    opened.unwrap_or_else(|answer| panic!("no stream but {answer:?}"))
 }
 
 #[tokio::test]
