@@ -93,7 +93,7 @@ pub enum Command {
     /// Like `HandBack`, but the job is not claimable before the delay is over.
     Snooze(Snooze),
     Cancel(Cancel),
-    Pause(Pause),
+    Pause(JobPause),
     Retry(Retry),
     /// Release a held job.
     Activate(Owned),
@@ -412,7 +412,7 @@ pub struct Cancel {
 /// Keeps a job from workers until it is resumed, or resumes it. A worker that holds it learns of
 /// that with its next heartbeat.
 #[derive(Clone, Debug)]
-pub struct Pause {
+pub struct JobPause {
     pub owned: Owned,
     pub paused: bool,
 }

@@ -149,7 +149,8 @@ impl LogPlace {
     }
 
     /// Which chunks to delete, once this one is written, so that an attempt has at most `max` bytes
-    /// and a job [`LOG_JOB_FACTOR`] times as many. Deletes an eighth at once, so that this is seldom.
+    /// and a job [`LOG_JOB_FACTOR`] times as many. Deletes an eighth at once, so that this is
+    /// seldom.
     pub fn trim(&self, max: u64) -> Option<LogTrim> {
         let attempt = over(self.start - self.attempt_start, self.end - self.attempt_start, max);
         let job = over(self.start, self.end, max * LOG_JOB_FACTOR);

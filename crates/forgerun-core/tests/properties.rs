@@ -10,7 +10,7 @@ mod world;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use forgerun_core::command::{Answer, Command, FailureCommand, LeaseProof, Owned, Pause, WorkerKind};
+use forgerun_core::command::{Answer, Command, FailureCommand, JobPause, LeaseProof, Owned, WorkerKind};
 use forgerun_core::history::{EventKind, JournalEntry, RetryStatus};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::Parked;
@@ -210,7 +210,7 @@ fn bounds_are_kept(world: &World) {
 /// Nothing is stuck: once queues are open, jobs are resumed and workers come by, every job ends.
 fn everything_ends(mut world: World) {
     world.apply(vec![pause("a", false), pause("b", false)]);
-    let resume = |job: JobId| Command::Pause(Pause { owned: Owned { job, client: None }, paused: false });
+    let resume = |job: JobId| Command::Pause(JobPause { owned: Owned { job, client: None }, paused: false });
     let paused = world.jobs.values().filter(|job| job.paused).map(|job| resume(job.id)).collect();
     world.apply(paused);
     let held: Vec<Command> =

@@ -108,7 +108,7 @@ type Replies = Vec<oneshot::Sender<Result<Appended, Error>>>;
 
 /// One transaction: a batch per job, and the requests that each answers.
 #[derive(Default)]
-struct Round {
+struct LogRound {
     batches: Vec<LogBatch>,
     replies: Vec<Replies>,
     // Their room in the queue is free once they are written.
@@ -144,8 +144,8 @@ impl LogWriter {
     }
 
     /// What the next transaction writes. The rest keeps waiting, each job's batches in order.
-    async fn gather(&mut self) -> Round {
-        let (mut round, mut of_job) = (Round::default(), HashMap::new());
+    async fn gather(&mut self) -> LogRound {
+        let (mut round, mut of_job) = (LogRound::default(), HashMap::new());
         // Jobs of which a batch does not fit any more.
         let mut passed: HashSet<JobId> = HashSet::new();
         let mut n_bytes = 0;
@@ -158,7 +158,7 @@ impl LogWriter {
                 continue;
             }
             if !self.has_room(&queued.batch).await {
-                // Nobody waiting any more is fine.
+                // The request may have gone away.
                 let _ = queued.reply.send(Ok(Appended::ClientFull));
                 continue;
             }
@@ -202,8 +202,8 @@ impl LogWriter {
         true
     }
 
-    async fn write(&self, round: Round) {
-        let Round { batches, replies, room } = round;
+    async fn write(&self, round: LogRound) {
+        let LogRound { batches, replies, room } = round;
         if batches.is_empty() {
             return;
         }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forgerun_core::audit::AuditActor;
-use forgerun_core::command::{Cancel, Idempotency, NewJob, Owned, Pause, QueueChange, QueueCommand, Submit};
+use forgerun_core::command::{
+    Cancel, Idempotency, JobPause, NewJob, Owned, QueueChange, QueueCommand, Submit,
+};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::{Conflict, Head, IdempotencyKey, Input, Limit, Name, Rate, Unique};
 use forgerun_core::queue::QueueId;
@@ -144,7 +146,7 @@ async fn pause_job(context: &SimContext, engine: &Engine, client: ClientId) {
 
 /// A client pauses or resumes one of its jobs.
 pub(crate) fn set_job_paused(job: JobId, client: ClientId, paused: bool) -> Command {
-    Command::Pause(Pause { owned: Owned { job, client: Some(client) }, paused })
+    Command::Pause(JobPause { owned: Owned { job, client: Some(client) }, paused })
 }
 
 async fn retry(context: &SimContext, engine: &Engine, client: ClientId) {

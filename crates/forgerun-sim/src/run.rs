@@ -177,7 +177,7 @@ async fn calm_down(context: &SimContext, store: &FaultyStore) {
         context.nodes.crash().await;
     }
     for queue in clients::queues() {
-        execute(context, clients::set_paused(queue, false)).await;
+        run_when_there_is_room(context, clients::set_paused(queue, false)).await;
     }
     schedules::end(context, store).await;
     // Workflows first, because their steps are resumed with them.
@@ -185,7 +185,7 @@ async fn calm_down(context: &SimContext, store: &FaultyStore) {
         let jobs = all_jobs(store as &dyn Store).await;
         let paused = jobs.iter().filter(|job| job.paused && job.head.workflow_head.is_some() == is_workflow);
         for job in paused {
-            execute(context, clients::set_job_paused(job.id, job.head.client, false)).await;
+            run_when_there_is_room(context, clients::set_job_paused(job.id, job.head.client, false)).await;
         }
     }
     let auditor = &store.auditor;
@@ -213,7 +213,7 @@ async fn calm_down(context: &SimContext, store: &FaultyStore) {
 }
 
 /// Runs a command, after a while if there is no room for it.
-async fn execute(context: &SimContext, command: Command) {
+async fn run_when_there_is_room(context: &SimContext, command: Command) {
     while let Some(engine) = context.nodes.any() {
         match engine.run(command.clone()).await {
             Err(Error::Overloaded) => context.world.pass(Duration::from_millis(10)).await,

@@ -94,7 +94,7 @@ pub struct ExecFlags {
     /// The media type of output that is not JSON [default: application/octet-stream]
     #[arg(long, value_name = "MEDIA", value_parser = media_type)]
     result_type: Option<String>,
-    /// Send standard output to the job's log line by line, as stream `output`, besides keeping it as the result
+    /// Also send standard output to the job's log, line by line, as stream `output`
     #[arg(long, conflicts_with = "no_logs")]
     stream: bool,
     /// Do not send standard error to the job's log

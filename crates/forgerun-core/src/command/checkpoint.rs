@@ -24,7 +24,8 @@ pub enum CheckpointCommand {
         /// JSON.
         result: Vec<u8>,
     },
-    /// Delete the checkpoint and the recorded steps, if there are any. The last holder may do so after the job's end too.
+    /// Delete the checkpoint and the recorded steps, if there are any. The last holder may do so
+    /// after the job's end too.
     Delete(HeldJob),
 }
 

@@ -1,18 +1,18 @@
-//! Pause and resume of one job, or of a workflow with its steps. The state stays as it is, and so do
-//! deadlines, leases and waits: a paused job only stands on no shelf.
+//! Pause and resume of one job, or of a workflow with its steps. The state stays as it is, and so
+//! do deadlines, leases and waits: a paused job only stands on no shelf.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::working_set::{Slot, WorkingSet};
-use crate::command::{Answer, Pause, Refusal};
+use crate::command::{Answer, JobPause, Refusal};
 use crate::id::JobId;
 use crate::job::Parked;
 use crate::state::State;
 
 impl WorkingSet<'_> {
     /// A job that is so already stays as it is, and so does an ended one that is resumed.
-    pub(super) fn pause(&mut self, pause: &Pause) -> Result<Answer, Refusal> {
+    pub(super) fn pause(&mut self, pause: &JobPause) -> Result<Answer, Refusal> {
         let slot = self.owned(&pause.owned)?;
         let job = self.job(slot);
         if pause.paused && job.state.is_final() {

@@ -373,7 +373,8 @@ impl WorkingSet<'_> {
         self.go_on(id)
     }
 
-    /// A paused workflow starts no step. It goes on only if there is none to start, which may end it.
+    /// A paused workflow starts no step. It goes on only if there is none to start, which may end
+    /// it.
     pub(super) fn go_on(&mut self, id: JobId) -> Result<(), Refusal> {
         if self.find(id).is_some_and(|own| self.job(own).paused) {
             let Some(workflow) = self.workflows.of_steps.get_mut(&id) else { return Ok(()) };

@@ -7,8 +7,9 @@ use std::vec::Vec;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Answer, Cancel, Claim, Command, Conclude, Extend, Fail, HeldJob, Idempotency, LeaseProof, NewJob, Note,
-    Output, Owned, Pause, QueueChange, QueueCommand, Refusal, Retry, Submit, Succeed, WorkError, WorkerKind,
+    Answer, Cancel, Claim, Command, Conclude, Extend, Fail, HeldJob, Idempotency, JobPause, LeaseProof,
+    NewJob, Note, Output, Owned, QueueChange, QueueCommand, Refusal, Retry, Submit, Succeed, WorkError,
+    WorkerKind,
 };
 use forgerun_core::id::{ClientId, ExecutionId, JobId};
 use forgerun_core::item::{ItemEnd, ItemError, Items};
@@ -175,7 +176,7 @@ pub(crate) fn cancel(n: u128) -> Command {
 }
 
 pub(crate) fn hold_back(n: u128, paused: bool) -> Command {
-    Command::Pause(Pause { owned: owned(n), paused })
+    Command::Pause(JobPause { owned: owned(n), paused })
 }
 
 /// A retry whose execution is number `execution`.

@@ -3,7 +3,7 @@
 //! as it is, so that they shrink well.
 
 use forgerun_core::Command;
-use forgerun_core::command::{Cancel, Idempotency, NewJob, Owned, Pause, Retry, Submit, WorkerKind};
+use forgerun_core::command::{Cancel, Idempotency, JobPause, NewJob, Owned, Retry, Submit, WorkerKind};
 use forgerun_core::id::{ClientId, ExecutionId};
 use forgerun_core::job::{Conflict, Head, IdempotencyKey, Limit, Rate, Unique};
 use forgerun_core::queue::Owner;
@@ -125,7 +125,7 @@ impl Drawer {
             17 if how & 1 == 0 => Command::Activate(by),
             17 => Command::Forget(by),
             18 => pause(queue(how), how & 2 != 0),
-            19 => Command::Pause(Pause { owned: by, paused: how & 8 != 0 }),
+            19 => Command::Pause(JobPause { owned: by, paused: how & 8 != 0 }),
             _ if self.taste == Taste::Splittable => Command::Due(usize::MAX),
             _ => Command::Due(usize::from(how) % 6),
         }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{
-    Answer, Claim, Command, Conclude, Extend, Fail, HeldJob, LeaseProof, NewJob, Note, Output, Owned, Pause,
-    Retry, Submit, Succeed, WorkError, WorkerKind,
+    Answer, Claim, Command, Conclude, Extend, Fail, HeldJob, JobPause, LeaseProof, NewJob, Note, Output,
+    Owned, Retry, Submit, Succeed, WorkError, WorkerKind,
 };
 use forgerun_core::delivery::Delivery;
 use forgerun_core::item::{ItemEnd, ItemError, Items};
@@ -108,7 +108,7 @@ impl Commands {
             23 => Command::Conclude(Conclude { held: self.held(dice), ends: draw_ends(dice) }),
             24 if dice.one_in(5) => set_rate(dice.pick(&QUEUES), 100 + dice.below(2000) as u32),
             24 => pause(dice.pick(&QUEUES), dice.one_in(3)),
-            25 => Command::Pause(Pause { owned: self.owned(dice), paused: dice.one_in(2) }),
+            25 => Command::Pause(JobPause { owned: self.owned(dice), paused: dice.one_in(2) }),
             _ => deliveries::draw(dice, now, &self.taken),
         }
     }

@@ -76,9 +76,10 @@ pub struct Rules<'a> {
 }
 
 /// Set by the server alone: whatever views of jobs write.
-const SYSTEM: [&str; 36] = [
+const SYSTEM: [&str; 37] = [
     "args_wrapped",
     "simulated",
+    "paused",
     "state",
     "attempt",
     "created_at",

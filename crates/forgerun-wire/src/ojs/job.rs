@@ -135,6 +135,9 @@ impl JobView<'_> {
         map.serialize_entry("state", word.as_str())?;
         map.serialize_entry("attempt", &attempts(job))?;
         map.serialize_entry("simulated", &job.head.is_simulated())?;
+        if job.paused {
+            map.serialize_entry("paused", &true)?;
+        }
         self.how(map, &kept)?;
         self.times(map, &kept, word)?;
         self.outcome(map, word)?;

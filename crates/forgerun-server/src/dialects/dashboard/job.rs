@@ -92,7 +92,7 @@ fn heading(call: &Call<'_>, view: &AdminJobDetail) -> Markup {
     html! {
         div #head data-live data-job-id=(job.job_id) {
             (layout::heading_with(
-                &html! { (name) " " (parts::state(&job.state)) },
+                &html! { (name) " " (parts::state(&job.state)) @if job.paused { " " span .muted { "paused" } } },
                 &html! {
                     @match job.state.as_str() {
                         "CREATED" | "QUEUED" | "ASSIGNED" | "RUNNING" => (button("cancel", "Cancel job", "danger")),

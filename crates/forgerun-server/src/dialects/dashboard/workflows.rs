@@ -107,7 +107,7 @@ fn heading(call: &Call<'_>, view: &AdminWorkflowDetail) -> Markup {
     html! {
         div #head data-live data-workflow=(summary.workflow_id) {
             (layout::heading_with(
-                &html! { (name(&summary.name, &summary.workflow_id)) " " (parts::state(&summary.state)) },
+                &html! { (name(&summary.name, &summary.workflow_id)) " " (parts::state(&summary.state)) @if summary.paused { " " span .muted { "paused" } } },
                 &html! {
                     @match summary.state.as_str() {
                         "CREATED" | "QUEUED" | "ASSIGNED" | "RUNNING" => (button("cancel", "Cancel workflow", "danger")),

@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Cancel, Owned, Pause};
+use forgerun_core::command::{Cancel, JobPause, Owned};
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Dialect, Job};
 use forgerun_core::state::State;
@@ -121,7 +121,7 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
 /// `POST /v1/jobs/{id}/pause` and `…/resume`. The state stays; deadlines and leases run on.
 async fn set_paused(call: Call<'_>, paused: bool) -> Result<Response, ApiError> {
     body::expect_object(&call.body)?;
-    let pause = Pause { owned: owned(call.caller(), call.job())?, paused };
+    let pause = JobPause { owned: owned(call.caller(), call.job())?, paused };
     let (job, _) = call.app.engine.act(Command::Pause(pause)).await?;
     call.exchange.set_subject(RequestSubject::job(&job, false));
     Ok(respond::json(StatusCode::OK, &PausedView::new(&job)))

@@ -10,7 +10,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Cancel, Owned, Pause};
+use forgerun_core::command::{Cancel, JobPause, Owned};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
 use forgerun_core::limits::SIGNAL_BODY_BYTES_MAX;
@@ -303,7 +303,7 @@ async fn set_paused(call: Call<'_>, paused: bool) -> Result<Response, ApiError> 
     body::expect_object(&call.body)?;
     let own = own_job(&call).await?;
     let owned = Owned { job: own.id, client: Some(call.caller().client) };
-    let (job, _) = call.app.engine.act(Command::Pause(Pause { owned, paused })).await?;
+    let (job, _) = call.app.engine.act(Command::Pause(JobPause { owned, paused })).await?;
     shown(call.app, Arc::new(job)).await
 }
 

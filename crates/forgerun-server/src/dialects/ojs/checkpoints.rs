@@ -16,7 +16,7 @@ use forgerun_wire::ojs::kept::ObjectWriter;
 use forgerun_wire::ojs::members::{Members, ViolationList};
 use forgerun_wire::ojs::worker::lease_proof;
 use forgerun_wire::problem::RefusedRequest;
-use forgerun_wire::time;
+use forgerun_wire::{request_body, time};
 use serde::Serialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -49,10 +49,10 @@ pub(super) const ROUTES: &[Route] = &[
     Route::put("/ojs/v1/jobs/{job_id}/checkpoint/{step}", "save_step", |call| Box::pin(save_step(call)))
         .access(CLIENT)
         .operation("ojsPutStep", "Record the result of a named step of a job, once.")
-        .body(&objects::STEP)
+        .body(&STEP)
         .replies(&[
-            Reply::object(201, "Recorded.", &objects::STEP_VIEW),
-            Reply::object(200, "Recorded before, with the same bytes.", &objects::STEP_VIEW),
+            Reply::object(201, "Recorded.", &STEP_VIEW),
+            Reply::object(200, "Recorded before, with the same bytes.", &STEP_VIEW),
         ])
         .refuses(OF_LEASE),
     Route::delete("/ojs/v1/jobs/{job_id}/checkpoint", "delete_checkpoint", |call| Box::pin(delete(call)))
@@ -108,6 +108,35 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(OF_LEASE),
 ];
 
+request_body! {
+    /// The result of a named step.
+    STEP = "OjsStepRequest" {
+        /// Any JSON.
+        "result": json!({}),
+        /// What proves that the worker holds the job, unless the header `Lease-Token` has it.
+        "lease_token": text(),
+    }
+    ; required &["result"]
+    ; examples {"total": {"value": {"result": {"total": 7}}}}
+}
+
+request_body! {
+    /// A recorded step.
+    STEP_VIEW = "OjsStep" {
+        /// Of which job.
+        "job_id": text(),
+        /// Its name.
+        "step": text(),
+        /// The attempt that recorded it.
+        "attempt": at_least(1),
+        /// When it was recorded.
+        "created_at": text(),
+        /// Whether this request recorded it.
+        "created": truth(),
+    }
+    ; required &["job_id", "step", "created"]
+}
+
 /// The job, if the caller may see it.
 async fn owned(call: &Call<'_>) -> Result<Owned, ApiError> {
     let scope = Scope::of(call)?;
@@ -156,8 +185,8 @@ impl SavedWork {
         self.checkpoint.is_none() && self.steps.is_empty()
     }
 
-    /// Without a checkpoint, the state is the object of the steps: the form in which workers that do
-    /// not know steps save them.
+    /// Without a checkpoint, the state is the object of the steps: the form in which workers that
+    /// do not know steps save them.
     fn shown(&self) -> Response {
         let value = |bytes| serde_json::from_slice(bytes).unwrap_or(RawValue::NULL);
         let steps: BTreeMap<&str, &RawValue> =

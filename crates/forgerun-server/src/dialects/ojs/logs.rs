@@ -8,11 +8,12 @@ use forgerun_core::log::LogBatch;
 use forgerun_engine::{Appended, Error};
 use forgerun_wire::ojs::log::{LOGS, LogsRequest, read_logs};
 use forgerun_wire::problem::RefusedRequest;
+use forgerun_wire::request_body;
 use serde_json::json;
 
 use super::scope::{OF_LEASE, Scope};
 use super::work::of_worker;
-use super::{objects, refusals, reply};
+use super::{refusals, reply};
 use crate::http::{
     ApiError,
     routing::{Call, Reply, Route},
@@ -24,8 +25,19 @@ pub(super) const ROUTES: &[Route] =
         .body_max(|_| LOG_BODY_BYTES_MAX)
         .operation("ojsAppendLogs", "Append lines to the log of a job.")
         .body(&LOGS)
-        .replies(&[Reply::object(200, "Stored.", &objects::LOGGED)])
+        .replies(&[Reply::object(200, "Stored.", &LOGGED)])
         .refuses(OF_LEASE)];
+
+request_body! {
+    /// Log lines that were stored.
+    LOGGED = "OjsLogged" {
+        /// Of which job.
+        "job_id": text(),
+        /// How many lines.
+        "lines": integer(1, 1000),
+    }
+    ; required &["job_id", "lines"]
+}
 
 /// `POST /ojs/v1/workers/logs`. Lines of a request that is repeated are there twice.
 async fn append(call: Call<'_>) -> Result<Response, ApiError> {

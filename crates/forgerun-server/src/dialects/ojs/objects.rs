@@ -244,18 +244,6 @@ request_body! {
 }
 
 request_body! {
-    /// The result of a named step.
-    pub(super) STEP = "OjsStepRequest" {
-        /// Any JSON.
-        "result": json!({}),
-        /// What proves that the worker holds the job, unless the header `Lease-Token` has it.
-        "lease_token": text(),
-    }
-    ; required &["result"]
-    ; examples {"total": {"value": {"result": {"total": 7}}}}
-}
-
-request_body! {
     /// Bounds of a queue.
     pub(super) QUEUE_CONFIG = "OjsQueueConfig" {
         /// `max_depth`: refuse new jobs while so many wait.
@@ -312,6 +300,8 @@ request_body! {
         "max_attempts": at_least(1),
         /// Whether the built-in worker simulates it.
         "simulated": truth(),
+        /// Whether it is paused; absent otherwise.
+        "paused": truth(),
         /// When it was accepted.
         "created_at": time(),
         /// When it ended well.
@@ -381,17 +371,6 @@ request_body! {
         "message": json!({"type": ["string", "null"]}),
     }
     ; required &["job_id", "state", "progress"]
-}
-
-request_body! {
-    /// Log lines that were stored.
-    pub(super) LOGGED = "OjsLogged" {
-        /// Of which job.
-        "job_id": text(),
-        /// How many lines.
-        "lines": integer(1, 1000),
-    }
-    ; required &["job_id", "lines"]
 }
 
 request_body! {
@@ -582,23 +561,6 @@ request_body! {
         /// The recorded results of named steps.
         "steps": object(),
     }
-}
-
-request_body! {
-    /// A recorded step.
-    pub(super) STEP_VIEW = "OjsStep" {
-        /// Of which job.
-        "job_id": text(),
-        /// Its name.
-        "step": text(),
-        /// The attempt that recorded it.
-        "attempt": at_least(1),
-        /// When it was recorded.
-        "created_at": text(),
-        /// Whether this request recorded it.
-        "created": truth(),
-    }
-    ; required &["job_id", "step", "created"]
 }
 
 request_body! {
