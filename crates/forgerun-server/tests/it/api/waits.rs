@@ -73,7 +73,7 @@ async fn a_signal_by_key_ends_the_wait_with_its_body_as_result() {
     let result = client.get(&format!("/v1/jobs/{job}/result")).await;
     assert_eq!(result.text(), r#"{"by": "kim"}"#);
     signal(&client, &id, "approved", r#"{"by": "kim"}"#).await.expect(200);
-    signal(&client, &id, "approved", r#"{"by":"kim"}"#).await.refused(409, "RFA_JOB_DUPLICATE");
+    signal(&client, &id, "approved", r#"{"by":"kim"}"#).await.refused(409, "RFA_JOB_CONFLICT");
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn a_token_needs_no_key_and_expires_with_its_wait() {
     assert_eq!(sent.header("cache-control"), Some("no-store"));
     assert_eq!(sent.expect(200)["state"], "SUCCEEDED");
     server.call("POST", &path).json("true").send().await.expect(200);
-    server.call("POST", &path).json("false").send().await.refused(409, "RFA_JOB_DUPLICATE");
+    server.call("POST", &path).json("false").send().await.refused(409, "RFA_JOB_CONFLICT");
     assert_eq!(states(&shown(&client, &id).await)[0], "SUCCEEDED");
     for wrong in ["x", &"0".repeat(64)] {
         let path = format!("/v1/signals/{wrong}");
@@ -190,8 +190,8 @@ async fn a_timeout_fails_the_step_and_a_deadline_the_workflow() {
     let view = shown(&client, &late).await;
     assert_eq!(states(&view), ["FAILED", "SKIPPED", "QUEUED"]);
     assert!(view["steps"][0]["error"].as_str().unwrap().contains("no signal `approved` came"));
-    signal(&client, &late, "approved", "true").await.refused(409, "RFA_JOB_ILLEGAL_TRANSITION");
-    server.call("POST", &path).json("true").send().await.refused(409, "RFA_JOB_ILLEGAL_TRANSITION");
+    signal(&client, &late, "approved", "true").await.refused(409, "RFA_JOB_CONFLICT");
+    server.call("POST", &path).json("true").send().await.refused(409, "RFA_JOB_CONFLICT");
 }
 
 #[tokio::test]
