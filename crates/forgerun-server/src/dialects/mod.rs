@@ -1,6 +1,6 @@
 //! The dialects of the server. A dialect only translates: it has no rules and no state, and does
 //! not use other dialects. gRPC is `/ojs/v1` in another protocol, so it calls that one's functions;
-//! the dashboard shows `/admin/v1`, so it calls those.
+//! the dashboard shows `/admin/v1`, so it calls those; signals have pages in its frame.
 
 pub mod admin;
 pub mod dashboard;
@@ -9,8 +9,16 @@ pub mod forge;
 pub mod grpc;
 pub mod ojs;
 pub mod operations;
+pub mod signals;
 
 use crate::http::routing::Api;
 
-pub static ALL: [&dyn Api; 5] =
-    [&forge::Forge, &operations::Operations, &ojs::Ojs, &admin::Admin, &dashboard::Dashboard];
+/// Of two APIs that cover a path the first one answers.
+pub static ALL: [&dyn Api; 6] = [
+    &signals::Signals,
+    &forge::Forge,
+    &operations::Operations,
+    &ojs::Ojs,
+    &admin::Admin,
+    &dashboard::Dashboard,
+];

@@ -70,6 +70,17 @@ impl ApiError {
         self.0.refused.kind
     }
 
+    /// What is wrong, in sentences for people.
+    pub(crate) fn explained(&self) -> String {
+        let refused = &self.0.refused;
+        let wrong = refused.violations.iter().map(|violation| {
+            let name = violation.pointer.trim_start_matches("#/");
+            if name.is_empty() { violation.detail.clone() } else { format!("{name}: {}", violation.detail) }
+        });
+        let wrong: Vec<String> = wrong.collect();
+        if wrong.is_empty() { refused.detail.clone() } else { wrong.join("; ") }
+    }
+
     /// Fault of the failed read, if that is the reason.
     pub(crate) fn read_fault(&self) -> Option<Fault> {
         self.0.read_fault
@@ -200,6 +211,9 @@ fn of_rules(refusal: &Refusal) -> RefusedRequest {
         Refusal::StepNotReady => refused(
             "The workflow cannot go on from this step: the steps that it waits for did not end as it needs.",
         ),
+        Refusal::SignalUnknown => refused("No step waits for this signal.").fact("resource_type", "signal"),
+        Refusal::SignalTaken => refused("Another signal has ended this wait, or is kept for it."),
+        Refusal::WaitOver => refused("The wait has ended without a signal."),
         Refusal::WorkerNotFound => refused("There is no such worker."),
         Refusal::WebhookNotFound => refused("There is no such webhook."),
         Refusal::WebhookChanged => refused("The webhook was changed since; its ETag is another one now."),
@@ -241,6 +255,7 @@ const fn bad_workflow(why: BadWorkflow) -> &'static str {
         BadWorkflow::TooManyEdges => "The steps of the workflow wait for too many others.",
         BadWorkflow::BadEdge(_) => "A step waits for one that is not there, or twice for the same.",
         BadWorkflow::Cycle(_) => "Steps of the workflow wait for each other in a circle.",
+        BadWorkflow::SameSignal(_) => "Two steps of the workflow wait for the same signal.",
         BadWorkflow::UniqueStep(_) => "A step of a workflow takes no unique key.",
     }
 }

@@ -153,11 +153,18 @@ impl Limiter {
     /// Counts a registration from an address: it needs no credentials, so it is limited (ruling
     /// C-93).
     pub(crate) fn registration(&self, address: IpAddr, now: Time) -> Result<(), ApiError> {
+        self.open_request(address, now, "More registrations in a minute than allowed.")
+    }
+
+    /// Counts a request with the token of a signal, against the same limit.
+    pub(crate) fn signal(&self, address: IpAddr, now: Time) -> Result<(), ApiError> {
+        self.open_request(address, now, "More signals by token in a minute than allowed.")
+    }
+
+    fn open_request(&self, address: IpAddr, now: Time, detail: &str) -> Result<(), ApiError> {
         let rate_status = self.address(address, now).requests.take(&self.registrations, now);
         match rate_status.too_early_s {
-            Some(seconds) => {
-                Err(too_many("More registrations in a minute than allowed.", &self.registrations, seconds))
-            }
+            Some(seconds) => Err(too_many(detail, &self.registrations, seconds)),
             None => Ok(()),
         }
     }

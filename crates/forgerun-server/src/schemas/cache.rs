@@ -191,7 +191,7 @@ impl ClientSchemas {
             return Ok(Some(Arc::clone(&known.document)));
         }
         let Some(text) = text(app, index.client, entry).await? else { return Ok(None) };
-        let (Ok(document), _) = parsed(app, index.client, text).await? else {
+        let Ok(document) = parsed(app, index.client, text).await? else {
             tracing::warn!(job_type = entry.job_type, version = entry.version, "stored schema unreadable");
             return Ok(None);
         };

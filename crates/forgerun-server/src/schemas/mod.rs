@@ -32,28 +32,46 @@ pub use cache::SchemaCache;
 
 pub async fn register(app: &App, client: ClientId, request: SchemaRequest) -> Result<SchemaEntry, ApiError> {
     let SchemaRequest { job_type, version, uri, text } = request;
-    let (parsed, text) = parsed(app, client, text).await?;
+    check(app, client, &text, "schema").await?;
+    asked(app, SchemaCommand::Register { client, job_type, version, uri, text }).await
+}
+
+/// Refuses a schema that is invalid or too costly; `place` names its member.
+pub async fn check(app: &App, client: ClientId, text: &[u8], place: &str) -> Result<(), ApiError> {
+    let parsed = parsed(app, client, text.to_vec()).await?;
     let unfit = match parsed {
         Ok(document) => document.too_costly().map(|detail| InvalidSchema { pointer: String::new(), detail }),
         Err(unfit) => Some(unfit),
     };
     if let Some(unfit) = unfit {
-        let place = format!("schema{}", unfit.pointer);
+        let place = format!("{place}{}", unfit.pointer);
         return Err(
             refused(Kind::MalformedRequest, vec![violation(&place, &unfit.detail, "schema")], &[]).into()
         );
     }
-    asked(app, SchemaCommand::Register { client, job_type, version, uri, text }).await
+    Ok(())
 }
 
-/// Parses a schema on a separate thread: compiling patterns can take a while. Returns the text,
-/// too.
+/// Parses a schema on a separate thread: compiling patterns can take a while.
 async fn parsed(
     app: &App,
     client: ClientId,
     text: Vec<u8>,
-) -> Result<(Result<SchemaDocument, InvalidSchema>, Vec<u8>), ApiError> {
-    app.schemas.apart(client, move || (SchemaDocument::parse(&text), text)).await
+) -> Result<Result<SchemaDocument, InvalidSchema>, ApiError> {
+    app.schemas.apart(client, move || SchemaDocument::parse(&text)).await
+}
+
+/// The violations of a value by a schema that was accepted earlier.
+pub async fn misfits_of(
+    app: &App,
+    client: ClientId,
+    schema: Vec<u8>,
+    value: &[u8],
+) -> Result<Vec<Misfit>, ApiError> {
+    match parsed(app, client, schema).await? {
+        Ok(document) => judged(app, client, Arc::new(document), value).await,
+        Err(unfit) => Ok(vec![Misfit { pointer: unfit.pointer, detail: unfit.detail }]),
+    }
 }
 
 /// Deletes a schema; returns it.

@@ -6,17 +6,18 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::{Idempotency, NewJob, NewStep, NewWorkflow, Submit};
 use forgerun_core::job::{Dialect, Head, IdempotencyKey, Input, Job};
 use forgerun_core::queue::Owner;
-use forgerun_core::workflow::{StepDefinition, WorkflowHead};
+use forgerun_core::workflow::{StepDefinition, Wait, WorkflowHead};
 use forgerun_core::{Answer, Command};
 use forgerun_engine::Error;
 use forgerun_wire::body::{refused, violation};
 use forgerun_wire::ojs::envelope::JobEnvelope;
-use forgerun_wire::workflow::{StepRequest, WorkflowRequest};
+use forgerun_wire::workflow::{StepRequest, StepWork, WorkflowRequest};
 
 use crate::app::App;
 use crate::config::PrivateTargets;
 use crate::dialects::ojs::submission::{TERMS, from_envelope};
 use crate::http::{ApiError, routing::Call};
+use crate::schemas;
 use crate::submission::{self, Key, SubmissionContext, Violations};
 
 /// An accepted or existing workflow.
@@ -64,11 +65,16 @@ pub async fn begin(
     let head = call.head(owner.client, request.correlation_id.as_deref());
     let n_steps = request.steps.len();
     let mut steps = Vec::with_capacity(n_steps);
-    for step in request.steps {
-        steps.push(new_step(app, owner, step, &head).await?);
+    for (place, step) in request.steps.into_iter().enumerate() {
+        steps.push(new_step(app, owner, step, place, &head).await?);
     }
     let about = WorkflowHead { form: request.form, name: request.name };
-    let own = own_head(app, owner, about, n_steps, head);
+    let deadline = request.deadline.map(|deadline| deadline.moment(head.created_at));
+    if deadline.is_some_and(|deadline| deadline <= head.created_at) {
+        let wrong = violation("deadline", "lies in the past", "future");
+        return Err(BeginError::Refused(refused(Kind::InvalidArgs, vec![wrong], &[]).into()));
+    }
+    let own = own_head(app, owner, about, n_steps, Head { deadline, ..head });
     let submit = submit(app, own, key);
     let has_key = submit.idempotency.is_some();
     let command = NewWorkflow { submit, policy: request.policy, steps };
@@ -117,13 +123,48 @@ fn submit(app: &App, mut own: Head, key: Option<Key<'_>>) -> Submit {
     Submit { jobs: vec![own], idempotency, queue_max: Some(app.config.limits.queue_size), refuse_paused }
 }
 
-async fn new_step(app: &App, owner: &Owner, step: StepRequest, head: &Head) -> Result<NewStep, ApiError> {
-    let StepDefinition { head: of_step, input } = definition(app, owner, step.job, head).await?;
+async fn new_step(
+    app: &App,
+    owner: &Owner,
+    step: StepRequest,
+    place: usize,
+    head: &Head,
+) -> Result<NewStep, ApiError> {
+    let StepDefinition { head: of_step, input } = match step.work {
+        StepWork::Job(job) => definition(app, owner, *job, head).await?,
+        StepWork::Wait(request) => {
+            waiting(app, owner, request.into_wait(app.clock.random()), place, head).await?
+        }
+    };
     let compensation = match step.compensate {
         Some(job) => Some(definition(app, owner, job, head).await?),
         None => None,
     };
     Ok(NewStep { id: step.id, after: step.after, when: step.when, head: of_step, input, compensation })
+}
+
+/// The job of a waiting step.
+async fn waiting(
+    app: &App,
+    owner: &Owner,
+    wait: Wait,
+    place: usize,
+    head: &Head,
+) -> Result<StepDefinition, ApiError> {
+    if let Some(schema) = wait.signal().map(|signal| &signal.schema).filter(|schema| !schema.is_empty()) {
+        schemas::check(app, owner.client, schema, &format!("steps/{place}/wait/schema")).await?;
+    }
+    let own = wait.job(owner.client, head.created_at);
+    let mut head = Head {
+        job_type: own.job_type,
+        queue: own.queue,
+        wait: own.wait,
+        retry: own.retry,
+        tenant: owner.tenant.clone(),
+        ..head.clone()
+    };
+    submission::complete(app, &mut head);
+    Ok(StepDefinition { head: Arc::new(head), input: Arc::new(Input::default()) })
 }
 
 async fn definition(

@@ -49,6 +49,19 @@ fn units(mut text: &str, known: &[(char, u64)]) -> Option<Duration> {
     Some(sum)
 }
 
+/// A span in the spelling that [`short`] reads, such as `1h30m`.
+pub fn short_text(span: Duration) -> String {
+    let mut rest_ms = span.as_millis();
+    let mut text = String::new();
+    for (unit, ms) in [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)] {
+        if rest_ms >= ms {
+            let _ = write!(text, "{}{unit}", rest_ms / ms);
+            rest_ms %= ms;
+        }
+    }
+    if text.is_empty() { "0s".into() } else { text }
+}
+
 /// A span as people write it: `500ms`, `10s`, `1h30m`; the larger unit before the smaller, and only the last may have a fraction.
 pub fn short(text: &str) -> Option<Duration> {
     let (mut rest, mut sum, mut larger) = (text, None, Duration::MAX);
@@ -142,6 +155,15 @@ pub fn moment(text: &str, now: Time) -> Option<Moment> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_span_is_written_as_it_can_be_read() {
+        for text in ["0s", "1ms", "90s", "1h30m", "3d2h", "1d1h1m1s1ms"] {
+            let span = short(text).unwrap();
+            assert_eq!(short(&short_text(span)), Some(span), "{text}");
+        }
+        assert_eq!(short_text(Duration::from_secs(5400)), "1h30m");
+    }
 
     #[test]
     fn spans_are_read_in_both_spellings() {

@@ -123,7 +123,7 @@ fn step<'a>(rows: &WorkflowRows, of: &StepRows<'a>, args: StepArgs) -> StepWithA
 }
 
 fn step_members(rows: &WorkflowRows, of: &StepRows<'_>) -> Value {
-    let head = of.job.map(|job| &*job.head).or(of.definition.map(|(head, _)| head));
+    let head = of.head();
     let mut view = json!({
         "id": of.step.id,
         "index": of.index,
@@ -152,7 +152,7 @@ fn step_members(rows: &WorkflowRows, of: &StepRows<'_>) -> Value {
 
 /// What undoes a step: a member of ours.
 fn compensation(rows: &WorkflowRows, of: &StepRows<'_>) -> Value {
-    let head = of.job.map(|job| &*job.head).or(of.definition.map(|(head, _)| head));
+    let head = of.head();
     let state = match of.step.state {
         StepState::Skipped => "not_run",
         _ => step_word(of.step, of.job),

@@ -15,6 +15,9 @@ use forgerun_core::workflow::{FailurePolicy, StepCondition, WorkflowForm};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use super::wait::{self, WaitRequest};
+use crate::body::{self, Deadline};
+use crate::ojs::duration;
 use crate::ojs::envelope::{JobEnvelope, Rules, read_members};
 use crate::ojs::members::{Members, ViolationList};
 use crate::problem::RefusedRequest;
@@ -28,7 +31,8 @@ request_body! {
         /// The client's own name of it.
         "name": maybe(short(NAME_BYTES_MAX)),
         /// Of a chain or a graph: job envelopes as of `/ojs/v1/jobs`, or nested workflows; in a graph with `id`, `depends_on` and
-        /// `when`. `compensate` is the envelope of the job that undoes a step. With `work_kind` a step is simulated.
+        /// `when`. `compensate` is the envelope of the job that undoes a step. With `work_kind` a step is simulated. Instead of a job a
+        /// step may have `wait`: `{"for": "2h"}`, `{"until": TIME}` or `{"signal": NAME, "timeout": "2d", "schema"?}`.
         "steps": steps(),
         /// Of a group or a batch: the same.
         "jobs": steps(),
@@ -40,6 +44,9 @@ request_body! {
         "failure_policy": maybe(words(&["continue", "stop", "compensate"])),
         /// `failure_policy` may stand here, too.
         "options": maybe(object()),
+        /// When the workflow fails, and what is left of it is cancelled: a duration from the submission
+        /// like `30m`, or a time.
+        "deadline": maybe(text()),
         /// Makes a repetition harmless.
         "idempotency_key": maybe(short(NAME_BYTES_MAX)),
         /// The client's own id of the request.
@@ -63,6 +70,12 @@ request_body! {
             {"id": "reserve", "type": "order.reserve", "compensate": {"type": "order.release"}},
             {"id": "charge", "type": "order.charge", "depends_on": ["reserve"]},
         ]}},
+        "approval": {"value": {"deadline": "7d", "steps": [
+            {"id": "quote", "type": "order.quote", "args": [4711]},
+            {"id": "approval", "wait": {"signal": "approved", "timeout": "2d"}, "depends_on": ["quote"]},
+            {"id": "cool-off", "wait": {"for": "1h"}, "depends_on": ["approval"]},
+            {"id": "ship", "type": "order.ship", "args": [4711], "depends_on": ["cool-off"]},
+        ]}},
         "simulated": {"value": {
             "type": "group", "jobs": [{"work_kind": "SUCCESS_FAST"}, {"work_kind": "SUCCESS_FAST"}],
         }},
@@ -75,7 +88,7 @@ fn steps() -> Value {
 }
 
 /// Members of a step that say nothing of its job.
-const OF_STEP: [&str; 4] = ["id", "depends_on", "when", "compensate"];
+const OF_STEP: [&str; 5] = ["id", "depends_on", "when", "compensate", "wait"];
 
 /// How deep workflows may be nested in each other.
 const NESTED_MAX: usize = 8;
@@ -93,8 +106,17 @@ pub struct WorkflowRequest {
     pub idempotency_key: Option<String>,
     /// What the client calls the request.
     pub correlation_id: Option<String>,
+    /// By when all steps must have ended.
+    pub deadline: Option<Deadline>,
     /// The steps, in the order of the text.
     pub steps: Vec<StepRequest>,
+}
+
+/// What a step does.
+#[derive(Clone, Debug)]
+pub enum StepWork {
+    Job(Box<JobEnvelope>),
+    Wait(WaitRequest),
 }
 
 /// A step as a client asks for it.
@@ -106,8 +128,8 @@ pub struct StepRequest {
     pub after: Vec<u32>,
     /// When it has its turn.
     pub when: StepCondition,
-    /// The job.
-    pub job: JobEnvelope,
+    /// What it does.
+    pub work: StepWork,
     /// The job that undoes it.
     pub compensate: Option<JobEnvelope>,
 }
@@ -127,6 +149,7 @@ pub fn read(body: &[u8], rules: Rules<'_>, simulated: bool) -> Result<WorkflowRe
     let policy = read_policy(&mut violations, policy);
     let idempotency_key = violations.typed(kind, "idempotency_key", top.get("idempotency_key"), "a string");
     let correlation_id = violations.typed(kind, "correlation_id", top.get("correlation_id"), "a string");
+    let deadline = read_deadline(&mut violations, top.get("deadline").or(options.get("deadline")));
     violations.settle(Some(()))?;
     let mut reader = StepReader { rules, simulated, steps: Vec::new(), n_edges: 0 };
     let form = match word.as_deref() {
@@ -139,7 +162,19 @@ pub fn read(body: &[u8], rules: Rules<'_>, simulated: bool) -> Result<WorkflowRe
     };
     let steps = reader.finish()?;
     let name = name.unwrap_or_default();
-    Ok(WorkflowRequest { form, name, policy, idempotency_key, correlation_id, steps })
+    Ok(WorkflowRequest { form, name, policy, idempotency_key, correlation_id, deadline, steps })
+}
+
+fn read_deadline(violations: &mut ViolationList, value: Option<&RawValue>) -> Option<Deadline> {
+    let value = value?;
+    let text: Option<String> = serde_json::from_str(value.get()).ok();
+    let deadline = text.and_then(|text| body::parse_deadline(&text, duration::parse));
+    if deadline.is_none() {
+        let detail =
+            "must be a duration above zero, such as 30s or 1h30m, or a time like 2030-01-31T12:00:00Z";
+        violations.add_value(Kind::MalformedRequest, "deadline", value, detail, "format");
+    }
+    deadline
 }
 
 fn read_policy(violations: &mut ViolationList, value: Option<&RawValue>) -> FailurePolicy {
@@ -368,12 +403,37 @@ impl StepReader<'_> {
             Some(value) => Some(self.compensation(value, &format!("{path}.compensate"), index)?),
             None => None,
         };
+        let wait = members.get("wait");
         members.0.retain(|(name, _)| !OF_STEP.contains(&&**name));
-        let job = self.job(members, path, index)?;
+        let work = match (wait, members.0.first()) {
+            (None, _) => StepWork::Job(Box::new(self.job(members, path, index)?)),
+            (Some(value), None) => StepWork::Wait(wait::read(value, &format!("{path}.wait"))?),
+            (Some(_), Some((name, _))) => {
+                let detail = "is not for a step that waits: no worker runs it";
+                return Err(refused(&format!("{path}.{name:.60}"), detail, "unsupported"));
+            }
+        };
+        self.check_signal(&work, path)?;
         self.n_edges += after.len();
         let when = given.map_or(StepCondition::AllSucceeded, |(_, when)| when);
-        self.steps.push(StepRequest { id, after, when, job, compensate });
+        self.steps.push(StepRequest { id, after, when, work, compensate });
         Ok(index as u32)
+    }
+
+    /// One wait per signal: a signal must not end two.
+    fn check_signal(&self, work: &StepWork, path: &str) -> Result<(), Box<RefusedRequest>> {
+        let signal = |work: &StepWork| match work {
+            StepWork::Wait(WaitRequest::Signal { name, .. }) => Some(name.clone()),
+            StepWork::Wait(_) | StepWork::Job(_) => None,
+        };
+        let Some(name) = signal(work) else { return Ok(()) };
+        match self.steps.iter().find(|step| signal(&step.work).as_ref() == Some(&name)) {
+            None => Ok(()),
+            Some(step) => {
+                let detail = format!("is the signal of another step: `{:.60}` waits for `{name}`", step.id);
+                Err(refused(&format!("{path}.wait.signal"), detail, "uniqueItems"))
+            }
+        }
     }
 
     /// What undoes the step at this place.

@@ -37,6 +37,13 @@ pub struct StepRows<'a> {
     pub compensation: Option<u32>,
 }
 
+impl<'a> StepRows<'a> {
+    /// The head of its job, made or not.
+    pub fn head(&self) -> Option<&'a Head> {
+        self.job.map(|job| &*job.head).or(self.definition.map(|(head, _)| head))
+    }
+}
+
 impl WorkflowRows {
     /// The ids of the jobs that were made of steps.
     pub fn job_ids(workflow: &Workflow) -> Vec<JobId> {
@@ -95,6 +102,7 @@ pub fn step_word(step: &GraphStep, job: Option<&Job>) -> &'static str {
     match step.state {
         StepState::Waiting => "waiting",
         StepState::Released => match job.map(|job| job.state) {
+            Some(State::Running) if job.is_some_and(|job| job.head.wait.is_some()) => "waiting",
             Some(State::Assigned | State::Running) => "active",
             _ => "pending",
         },

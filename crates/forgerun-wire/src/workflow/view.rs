@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
-use forgerun_core::job::{Head, Job};
+use forgerun_core::job::Job;
 use forgerun_core::state::State;
 use forgerun_core::workflow::{FailurePolicy, StepCondition, StepState, WorkflowForm, WorkflowHead};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::rows::{StepRows, WorkflowRows};
+use super::wait::WaitView;
 use crate::{time, words};
 
 /// A workflow in a list.
@@ -36,6 +37,9 @@ pub struct WorkflowSummary {
     pub steps_failed: u32,
     /// When it was accepted.
     pub created_at: String,
+    /// By when it must have ended, if it has a deadline that counts.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub deadline: Option<String>,
     /// When it last changed.
     pub updated_at: String,
     /// When it ended.
@@ -63,6 +67,7 @@ impl WorkflowSummary {
             steps_succeeded: job.tally.completed,
             steps_failed: job.tally.failed,
             created_at: time::millis(job.head.created_at),
+            deadline: job.deadline().map(time::millis),
             updated_at: time::millis(job.updated_at),
             finished_at: job.finished_at.map(time::millis),
             execution_id: job.execution.to_string(),
@@ -112,7 +117,8 @@ pub struct StepView {
     pub job_type: Option<String>,
     /// Where its job waits.
     pub queue: Option<String>,
-    /// WAITING, then a state of its job, or SKIPPED if its turn never comes.
+    /// WAITING for other steps, or for what `wait` names; then a state of its job, or SKIPPED if its
+    /// turn never comes.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StepState"))]
     pub state: Cow<'static, str>,
     /// The steps it waits for.
@@ -130,6 +136,9 @@ pub struct StepView {
     pub finished_at: Option<String>,
     /// Why it did not succeed.
     pub error: Option<String>,
+    /// What it waits for, if it is a wait.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub wait: Option<WaitView>,
     /// What undoes it, if it declares that.
     pub compensation: Option<CompensationView>,
 }
@@ -173,13 +182,25 @@ impl WorkflowView {
     }
 }
 
+impl WorkflowView {
+    /// The same with the tokens of signals that are waited for, for callers that may send them.
+    /// `signals_at` is the address of `/v1/signals`.
+    #[must_use]
+    pub fn with_tokens(mut self, rows: &WorkflowRows, signals_at: &str) -> WorkflowView {
+        for (view, of) in self.steps.iter_mut().zip(rows.steps()) {
+            view.wait = WaitView::new(&of, Some(signals_at));
+        }
+        self
+    }
+}
+
 impl StepView {
     fn new(rows: &WorkflowRows, of: &StepRows<'_>) -> StepView {
         StepView {
             id: of.step.id.clone(),
             index: of.index,
             job_type: job_type(of),
-            queue: head(of).map(|head| head.queue.as_str().to_owned()),
+            queue: of.head().map(|head| head.queue.as_str().to_owned()),
             state: state_word(of).into(),
             depends_on: rows.depends_on(of.step),
             when: match of.step.when {
@@ -193,6 +214,7 @@ impl StepView {
             started_at: of.job.and_then(|job| job.started_at).map(time::millis),
             finished_at: of.job.and_then(|job| job.finished_at).map(time::millis),
             error: rows.error(of.index).map(str::to_owned),
+            wait: WaitView::new(of, None),
             compensation: rows.compensation(of).map(|of| CompensationView::new(rows, &of)),
         }
     }
@@ -209,18 +231,15 @@ impl CompensationView {
     }
 }
 
-fn head<'a>(of: &StepRows<'a>) -> Option<&'a Head> {
-    of.job.map(|job| &*job.head).or(of.definition.map(|(head, _)| head))
-}
-
 fn job_type(of: &StepRows<'_>) -> Option<String> {
-    head(of).map(|head| head.job_type.clone()).filter(|name| !name.is_empty())
+    of.head().map(|head| head.job_type.clone()).filter(|name| !name.is_empty())
 }
 
 /// Where a step stands: a word of its own while it has no job, and the state of its job then.
 fn state_word(of: &StepRows<'_>) -> &'static str {
     match of.step.state {
         StepState::Waiting => "WAITING",
+        StepState::Released if of.is_waiting() => "WAITING",
         StepState::Released => words::forge_state(of.job.map_or(State::Queued, |job| job.state)),
         StepState::Succeeded => words::forge_state(State::Succeeded),
         StepState::Failed => words::forge_state(State::Failed),

@@ -70,5 +70,7 @@ pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<AdminWorkflowD
     let failure = workflows::failure(call.app, &job).await?;
     let rows = workflows::read(call.app, Arc::clone(&job)).await?.ok_or_else(not_found)?;
     let client_name = call.app.client_names.get(call.app, job.head.client).await?;
-    Ok(AdminWorkflowDetail { client_name, ..AdminWorkflowDetail::new(&rows, failure) })
+    let detail = AdminWorkflowDetail::new(&rows, failure);
+    let workflow = detail.workflow.with_tokens(&rows, &workflows::signals_at(call.app));
+    Ok(AdminWorkflowDetail { client_name, workflow, ..detail })
 }

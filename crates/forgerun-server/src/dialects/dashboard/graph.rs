@@ -99,10 +99,18 @@ fn line(from: GraphPlace, to: GraphPlace, step: &StepView) -> Markup {
 
 fn node(step: &StepView, place: GraphPlace) -> Markup {
     let drawn = html! {
-        title { (step.id) ": " (step.state) @if let Some(error) = &step.error { ", " (error) } }
+        title {
+            (step.id) ": " (step.state) @if let Some(wait) = &step.wait { " " (parts::awaited(wait)) }
+            @if let Some(error) = &step.error { ", " (error) }
+        }
         rect class={ "node is-" (step.state.to_ascii_lowercase()) } x=(place.x()) y=(place.y()) width=(WIDTH) height=(HEIGHT) rx="7" {}
         text .name x=(place.x() + 12) y=(place.y() + 19) { (short(&step.id)) }
-        text class={ "word is-" (step.state.to_ascii_lowercase()) } x=(place.x() + 12) y=(place.y() + 36) { (step.state) }
+        text class={ "word is-" (step.state.to_ascii_lowercase()) } x=(place.x() + 12) y=(place.y() + 36) {
+            @match step.wait.as_ref().filter(|wait| wait.due_at.is_some() && step.state == "WAITING") {
+                Some(wait) => (short(&parts::awaited(wait))),
+                None => (step.state),
+            }
+        }
     };
     html! {
         @match &step.job_id {
@@ -138,6 +146,7 @@ mod tests {
             started_at: None,
             finished_at: None,
             error: None,
+            wait: None,
             compensation: None,
         }
     }

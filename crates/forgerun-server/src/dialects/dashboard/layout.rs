@@ -102,7 +102,7 @@ pub(super) fn page(call: &Call<'_>, section: Section, title: &str, main: &Markup
     response
 }
 
-pub(super) fn bare(code: StatusCode, title: &str, main: &Markup) -> Response {
+pub(in crate::dialects) fn bare(code: StatusCode, title: &str, main: &Markup) -> Response {
     respond::with_type(code, HTML, document(title, main))
 }
 

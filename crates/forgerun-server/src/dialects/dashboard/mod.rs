@@ -46,10 +46,12 @@ use crate::http::{
     routing::{Api, Route},
 };
 
+pub(in crate::dialects) use layout::bare as bare_page;
+
 pub struct Dashboard;
 
 /// Own scripts, styles and pictures only; forms submit here only; no framing.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+pub(in crate::dialects) const PAGE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
     connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 impl Api for Dashboard {
@@ -101,7 +103,7 @@ impl Api for Dashboard {
     }
 
     fn add_headers(&self, _: &App, _: &Exchange, headers: &mut HeaderMap) {
-        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
         headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
@@ -109,7 +111,7 @@ impl Api for Dashboard {
 }
 
 /// Redirects a browser, after a form or from an address with an extra slash.
-fn see_other(path: &str) -> Response {
+pub(in crate::dialects) fn see_other(path: &str) -> Response {
     let mut response = respond::with_type(
         StatusCode::SEE_OTHER,
         HeaderValue::from_static("text/plain; charset=utf-8"),

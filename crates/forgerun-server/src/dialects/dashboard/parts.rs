@@ -3,12 +3,22 @@
 use forgerun_core::time::Time;
 use forgerun_wire::admin::AdminPage;
 use forgerun_wire::time;
+use forgerun_wire::workflow::WaitView;
 use maud::{Markup, html};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::access;
 use crate::app::App;
 use crate::http::{Exchange, routing::Call};
+
+/// What a step waits for.
+pub(super) fn awaited(wait: &WaitView) -> String {
+    match (&wait.signal, &wait.until, &wait.span) {
+        (Some(signal), ..) => format!("for signal {signal}"),
+        (None, Some(until), _) => format!("until {until}"),
+        (None, None, span) => format!("for {}", span.as_deref().unwrap_or_default()),
+    }
+}
 
 /// A relative time, with the exact one on hover. The script updates it.
 pub(super) fn moment(now: Time, text: &str) -> Markup {

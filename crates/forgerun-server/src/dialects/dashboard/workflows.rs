@@ -3,7 +3,7 @@
 use axum::response::Response;
 use forgerun_core::time::Time;
 use forgerun_wire::workflow::{
-    AdminWorkflow, AdminWorkflowDetail, CompensationView, StepView, WorkflowSummary,
+    AdminWorkflow, AdminWorkflowDetail, CompensationView, StepView, WaitView, WorkflowSummary,
 };
 use maud::{Markup, html};
 
@@ -134,6 +134,16 @@ fn heading(call: &Call<'_>, view: &AdminWorkflowDetail) -> Markup {
     }
 }
 
+/// What a step waits for, until when, and the page for the person who answers. Answers come from
+/// the owner of the workflow, and from people with this address.
+fn waiting(wait: &WaitView, now: Time) -> Markup {
+    html! {
+        span .bound { "waits " (parts::awaited(wait)) }
+        @if let Some(at) = &wait.due_at { span .bound { "until " (parts::moment(now, at)) } }
+        @if let Some(url) = &wait.url { a href=(url) { "Answer" } (parts::copy(url, "the address for an answer")) }
+    }
+}
+
 /// The compensation of a step, and its state.
 fn compensation(of: &CompensationView) -> Markup {
     html! {
@@ -155,6 +165,7 @@ fn steps(steps: &[StepView], now: Time) -> Markup {
                 } }
                 tbody { @for step in steps { tr data-row=(step.id) {
                     th .what scope="row" { span { (step.id) } span .bound { (step.job_type.as_deref().unwrap_or_default()) }
+                        @if let Some(wait) = &step.wait { (waiting(wait, now)) }
                         @if let Some(error) = &step.error { span .why { (error) } }
                         @if let Some(of) = &step.compensation { (compensation(of)) } }
                     td data-label="State" { (parts::state(&step.state)) }

@@ -12,12 +12,13 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::{Cancel, Owned};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
+use forgerun_core::limits::SIGNAL_BODY_BYTES_MAX;
 use forgerun_core::queue::Owner;
 use forgerun_core::state::State;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::envelope::Rules;
 use forgerun_wire::words::{forge_state, parse_forge_state};
-use forgerun_wire::workflow::{self as wire, WORKFLOW, WorkflowSummary, WorkflowView, WorkflowsView};
+use forgerun_wire::workflow::{self as wire, SIGNAL, WORKFLOW, WorkflowSummary, WorkflowView, WorkflowsView};
 
 use crate::app::{App, Filter};
 use crate::auth::ownership;
@@ -74,6 +75,19 @@ pub(super) const ROUTES: &[Route] = &[
         .optional_body(&RETRY)
         .replies(&[Reply::json::<WorkflowView>(200, "Running again.")])
         .refuses(&[Kind::IllegalTransition, Kind::RetryLimitReached]),
+    Route::post("/v1/workflows/{workflow_id}/signals/{name}", "signal", |call| Box::pin(signal(call)))
+        .operation(
+            "sendSignal",
+            "Send a signal: the step that waits for it succeeds with the body as its result.",
+        )
+        .body(&SIGNAL)
+        .strict()
+        .body_max(|_| SIGNAL_BODY_BYTES_MAX)
+        .replies(&[Reply::json::<WorkflowView>(
+            200,
+            "The workflow. A signal that came early is kept; one that repeats the first changes nothing.",
+        )])
+        .refuses(&[Kind::Duplicate, Kind::IllegalTransition, Kind::JobPayloadTooLarge]),
     Route::get("/v1/workflows/{workflow_id}/events", "events", |call| Box::pin(of_workflow(call)))
         .answers(Answers::BodyOrEvents)
         .operation(
@@ -217,7 +231,8 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
 async fn shown(app: &App, job: Arc<Job>) -> Result<Response, ApiError> {
     let last_word = workflows::failure(app, &job).await?;
     let rows = workflows::read(app, job).await?.ok_or_else(not_found)?;
-    Ok(respond::json(StatusCode::OK, &WorkflowView::new(&rows, last_word)))
+    let view = WorkflowView::new(&rows, last_word).with_tokens(&rows, &workflows::signals_at(app));
+    Ok(respond::json(StatusCode::OK, &view))
 }
 
 /// `POST /v1/workflows/{id}/cancel`. On an ended one it changes nothing and reports the state. One
@@ -248,6 +263,19 @@ async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     let owned = Owned { job: own.id, client: Some(call.caller().client) };
     let (job, _) = call.app.engine.retry_workflow(owned, from).await?;
     shown(call.app, Arc::new(job)).await
+}
+
+/// `POST /v1/workflows/{id}/signals/{name}`.
+async fn signal(call: Call<'_>) -> Result<Response, ApiError> {
+    let own = own_job(&call).await?;
+    let name = call.exchange.parameter("name").unwrap_or_default();
+    workflows::send_named(call.app, call.caller().client, own.id, name, &call.body).await?;
+    shown(call.app, fresh(&call, own.id).await?).await
+}
+
+/// The workflow's own job after a command that answers with less.
+async fn fresh(call: &Call<'_>, id: JobId) -> Result<Arc<Job>, ApiError> {
+    call.app.engine.store().job(id).await?.ok_or_else(not_found)
 }
 
 /// `GET /v1/workflows/{id}/events`: its events, or a stream of them.

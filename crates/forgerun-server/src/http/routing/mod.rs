@@ -62,7 +62,11 @@ pub(super) async fn serve(
             let body = match route.verb {
                 Verb::Get => Bytes::new(),
                 Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => {
-                    let bytes_max = body::bytes_max_of(&who, (route.body_max)(&app.config.limits));
+                    let bytes_max = (route.body_max)(&app.config.limits);
+                    let bytes_max = match route.takes_body_of_bearer {
+                        true => bytes_max,
+                        false => body::bytes_max_of(&who, bytes_max),
+                    };
                     let body =
                         body::read(&exchange.headers, body, media_types, bytes_max, &mut reservation).await?;
                     if !body.is_empty() && !route.is_strict {

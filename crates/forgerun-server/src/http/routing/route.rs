@@ -165,6 +165,8 @@ pub struct Route {
     pub is_tagged: bool,
     /// Size limit of a whole body.
     pub body_max: fn(&Limits) -> usize,
+    /// Whether its access check proves that an anonymous caller may send a whole body.
+    pub takes_body_of_bearer: bool,
     /// Timeout, if not the default.
     pub timeout: Option<Duration>,
     pub handler: Handler,
@@ -187,6 +189,7 @@ impl Route {
             is_strict: false,
             is_tagged: false,
             body_max: |limits| limits.max_body_bytes,
+            takes_body_of_bearer: false,
             timeout: None,
             handler,
             operation: Operation::NONE,
@@ -283,6 +286,11 @@ impl Route {
     /// Its resource has an `ETag`.
     pub const fn tagged(self) -> Route {
         Route { is_tagged: true, ..self }
+    }
+
+    /// Takes whole bodies of anonymous callers, whose token its access check has seen.
+    pub const fn body_of_bearer(self) -> Route {
+        Route { takes_body_of_bearer: true, ..self }
     }
 
     /// Sets the size limit of the body.

@@ -38,6 +38,7 @@ mod sse;
 mod trouble;
 mod unknown_members;
 mod waiting;
+mod waits;
 mod webhooks;
 mod workflows;
 mod wrong_types;

@@ -25,6 +25,13 @@ fn shape(body: &serde_json::Value) -> Result<(WorkflowForm, String), String> {
     Ok((request.form, request.steps.iter().map(step).collect::<Vec<_>>().join(" ")))
 }
 
+fn type_of(step: &StepRequest) -> &str {
+    match &step.work {
+        StepWork::Job(job) => &job.job_type,
+        StepWork::Wait(_) => "",
+    }
+}
+
 fn job(name: &str) -> serde_json::Value {
     json!({"type": name, "args": []})
 }
@@ -83,7 +90,7 @@ fn a_step_of_any_form_may_say_what_undoes_it() {
         let request = read(body.to_string().as_bytes(), rules(), true).unwrap();
         assert_eq!(request.policy, FailurePolicy::Compensate);
         let compensate = request.steps[0].compensate.as_ref().unwrap();
-        assert_eq!((compensate.job_type.as_str(), request.steps[0].job.job_type.as_str()), ("u", "t"));
+        assert_eq!((compensate.job_type.as_str(), type_of(&request.steps[0])), ("u", "t"));
     }
     let simulated =
         json!({"steps": [{"work_kind": "SUCCESS_FAST", "compensate": {"work_kind": "SUCCESS_FAST"}}]});
@@ -136,5 +143,50 @@ fn what_is_no_workflow_is_refused_with_the_reason() {
     ] {
         let error = shape(&body).unwrap_err();
         assert!(error.contains(reason), "{error} for {body:.200}");
+    }
+}
+
+#[test]
+fn a_step_of_any_form_may_be_a_wait() {
+    let wait = json!({"id": "nap", "wait": {"for": "2h"}});
+    let chain = json!({"type": "chain", "steps": [job("a"), wait.clone(), job("b")]});
+    let group = json!({"type": "group", "jobs": [job("a"), wait.clone()]});
+    let graph = json!({"steps": [
+        {"id": "a", "type": "t", "args": []},
+        {"id": "ask", "wait": {"signal": "ok", "timeout": "1d"}, "depends_on": ["a"]},
+        {"id": "late", "wait": {"until": "2030-01-01T00:00:00Z"}, "depends_on": ["ask"], "when": "any_failed"},
+    ]});
+    for (body, expected) in [(chain, "0< nap<0 2<nap"), (group, "0< nap<"), (graph, "a< ask<a late!<ask")] {
+        assert_eq!(shape(&body).map(|(_, steps)| steps), Ok(expected.to_owned()), "{body}");
+    }
+}
+
+#[test]
+fn a_wait_does_no_work_and_has_its_signal_for_itself() {
+    let refused = |steps: serde_json::Value| {
+        let body = json!({"steps": steps}).to_string();
+        let refused = read(body.as_bytes(), rules(), true).unwrap_err();
+        (refused.violations[0].pointer.clone(), refused.violations[0].constraint)
+    };
+    let ask = |id: &str| json!({"id": id, "wait": {"signal": "ok", "timeout": "1d"}});
+    assert_eq!(refused(json!([ask("a"), ask("b")])), ("#/steps/1/wait/signal".into(), "uniqueItems"));
+    let works = json!([{"id": "a", "wait": {"for": "1s"}, "type": "t"}]);
+    assert_eq!(refused(works), ("#/steps/0/type".into(), "unsupported"));
+    let undone = json!([{"id": "a", "type": "t", "args": [], "compensate": {"wait": {"for": "1s"}}}]);
+    assert_eq!(refused(undone), ("#/steps/0/compensate/wait".into(), "unsupported"));
+}
+
+#[test]
+fn the_deadline_of_a_workflow_is_a_span_or_a_time() {
+    let deadline = |value: serde_json::Value| {
+        let body = json!({"type": "group", "jobs": [job("a")], "deadline": value}).to_string();
+        read(body.as_bytes(), rules(), true).map(|request| request.deadline)
+    };
+    let after = |secs| Some(Deadline::After(std::time::Duration::from_secs(secs)));
+    assert_eq!(deadline(json!("30m")).unwrap(), after(1800));
+    assert_eq!(deadline(json!("PT30M")).unwrap(), after(1800));
+    assert_eq!(deadline(json!(null)).unwrap(), None);
+    for bad in [json!("0s"), json!("soon"), json!(7)] {
+        assert_eq!(deadline(bad).unwrap_err().violations[0].pointer, "#/deadline");
     }
 }
