@@ -248,6 +248,9 @@ pub(crate) enum WorkflowCommand {
     /// Retry the failed steps of a workflow and run those that did not run; all steps if it was
     /// compensated
     Retry(WorkflowRetryFlags),
+    /// Send a signal to a workflow: the step that waits for it succeeds with the payload as its
+    /// result
+    Signal(WorkflowSignalFlags),
 }
 
 #[derive(Debug, Args)]
@@ -266,6 +269,18 @@ pub(crate) struct WorkflowRetryFlags {
     /// Run this step and its dependents again, and keep the others
     #[arg(long, value_name = "STEP")]
     pub(crate) from: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WorkflowSignalFlags {
+    #[command(flatten)]
+    pub(crate) named: JobFlags,
+    /// The name of the signal
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) name: String,
+    /// The body: JSON, @FILE, or - for standard input
+    #[arg(long, value_name = "JSON", default_value = "true")]
+    pub(crate) payload: String,
 }
 
 #[derive(Debug, Args)]

@@ -1,11 +1,13 @@
-//! Workflows: submit, list, show, cancel, retry.
+//! Workflows: submit, list, show, cancel, retry, signal.
 
-use forgerun_client::forge::{Filter, Workflow, Workflows};
+use forgerun_client::forge::{Filter, WaitView, Workflow, Workflows};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::CommandError;
-use super::flags::{JobFlags, WorkflowCancelFlags, WorkflowCommand, WorkflowRetryFlags, WorkflowsFlags};
+use super::flags::{
+    JobFlags, WorkflowCancelFlags, WorkflowCommand, WorkflowRetryFlags, WorkflowSignalFlags, WorkflowsFlags,
+};
 use super::ids;
 use super::jobs::PAGE;
 use super::screen::{Screen, now, relative};
@@ -48,6 +50,12 @@ pub(super) async fn workflows(flags: &WorkflowsFlags) -> Result<Exit, CommandErr
                 .retry_workflow(&ids::whole(&client, &named.id).await?, from.as_deref())
                 .await?;
             changed(named, &workflow)
+        }
+        Some(WorkflowCommand::Signal(WorkflowSignalFlags { named, name, payload })) => {
+            let body = read_json("--payload", payload)?;
+            let client = named.connection.client()?;
+            let id = ids::whole(&client, &named.id).await?;
+            changed(named, &client.forge().signal(&id, name, &body).await?)
         }
     }
 }
@@ -116,6 +124,18 @@ fn changed(named: &JobFlags, workflow: &Workflow) -> Result<Exit, CommandError> 
     Ok(Exit::Done)
 }
 
+/// What a step waits for, in a few words.
+fn awaited(wait: &WaitView) -> String {
+    match (&wait.signal, &wait.until, &wait.span) {
+        (Some(signal), ..) => {
+            let timeout = wait.timeout.as_deref().unwrap_or_default();
+            format!("signal {signal} within {timeout}")
+        }
+        (None, Some(until), _) => format!("until {until}"),
+        (None, None, span) => format!("for {}", span.as_deref().unwrap_or_default()),
+    }
+}
+
 /// The workflow in a line, and its steps as a table.
 fn show(named: &JobFlags, workflow: &Workflow) -> Result<Exit, CommandError> {
     let screen = Screen::of(&named.connection);
@@ -129,7 +149,7 @@ fn show(named: &JobFlags, workflow: &Workflow) -> Result<Exit, CommandError> {
         table.row(vec![
             step.id.clone(),
             step.state.to_string(),
-            step.job_type.clone().unwrap_or_default(),
+            step.wait.as_ref().map_or_else(|| step.job_type.clone().unwrap_or_default(), awaited),
             step.depends_on.join(" "),
             step.job_id.clone().unwrap_or_default(),
             step.error.clone().unwrap_or_default(),
@@ -149,5 +169,10 @@ fn show(named: &JobFlags, workflow: &Workflow) -> Result<Exit, CommandError> {
     let summary = &workflow.summary;
     let done = format!("{} of {} steps succeeded", summary.steps_succeeded, summary.steps_total);
     screen.note(&format!("{} {}: {done}", summary.form, summary.state));
+    for (step, wait) in workflow.steps.iter().filter_map(|step| Some((step, step.wait.as_ref()?))) {
+        if let (Some(signal), Some(url)) = (&wait.signal, &wait.url) {
+            screen.note(&format!("{} waits for signal {signal}: {url}", step.id));
+        }
+    }
     Ok(Exit::Done)
 }

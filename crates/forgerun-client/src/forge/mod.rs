@@ -6,11 +6,13 @@ mod many;
 mod outcome;
 mod schedules;
 mod submit;
+mod waits;
 mod workflows;
 
 pub use admin::{NewWebhook, Webhook};
 pub use jobs::{Failure, Filter};
 pub use submit::{Submit, Submitted};
+pub use waits::WaitStep;
 
 pub use forgerun_wire::forge::{
     CanceledView as Canceled, ClientView as ClientId, EventView as Event, KeyView as Key,
@@ -23,7 +25,9 @@ pub type Job = forgerun_wire::forge::JobView<'static>;
 /// A page of jobs, newest first.
 pub type Jobs = forgerun_wire::forge::JobsView<'static>;
 
-pub use forgerun_wire::workflow::{WorkflowSummary, WorkflowView as Workflow, WorkflowsView as Workflows};
+pub use forgerun_wire::workflow::{
+    WaitView, WorkflowSummary, WorkflowView as Workflow, WorkflowsView as Workflows,
+};
 
 use crate::client::Client;
 

@@ -65,6 +65,22 @@ impl Forge<'_> {
         let call = self.client.post(&path(workflow_id, "/retry"))?;
         self.client.fetch(&call.json(&json!({"from": from}))?.harmless()).await
     }
+
+    /// Sends a signal to a workflow: the step that waits for it succeeds with `body` as its result. A signal that comes before its turn is
+    /// kept; one that repeats the first changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Resource`] if no step of the workflow waits for it, [`Error::Conflict`] after another signal, [`Error::Validation`] if
+    /// the body does not fit the schema of the wait, or the wait is over.
+    pub async fn signal(
+        &self,
+        workflow_id: &str,
+        name: &str,
+        body: &impl Serialize,
+    ) -> Result<Workflow, Error> {
+        let call = self.client.post(&path(workflow_id, &format!("/signals/{}", segment(name))))?;
+        self.client.fetch(&call.json(body)?.harmless()).await
+    }
 }
 
 fn path(workflow_id: &str, rest: &str) -> String {
