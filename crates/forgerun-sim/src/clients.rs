@@ -41,6 +41,7 @@ pub(crate) async fn live(context: Arc<SimContext>, number: u64, n_actions: u64) 
             2 => pause(&context, &engine).await,
             3 => trespass(&context, &engine, client).await,
             4 => workflows::begin(&context, client, action).await,
+            5 => workflows::signal(&context, &engine, client).await,
             _ => submit(&context, client, action).await,
         }
     }

@@ -4,15 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgerun_core::command::{Idempotency, NewJob, NewStep, NewWorkflow, Submit};
+use forgerun_core::command::{
+    Content, Idempotency, NewJob, NewStep, NewWorkflow, Owned, SendSignal, SignalTarget, Submit,
+};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::{Head, IdempotencyKey, Input, Job};
 use forgerun_core::state::State;
 use forgerun_core::workflow::{
-    FailurePolicy, StepCondition, StepDefinition, StepState, Workflow, WorkflowForm, WorkflowHead,
+    FailurePolicy, Signal, SignalWait, StepCondition, StepDefinition, StepState, Wait, Workflow,
+    WorkflowForm, WorkflowHead,
 };
-use forgerun_core::{Answer, Changes, Command};
-use forgerun_engine::{Clock, Error};
+use forgerun_core::{Answer, Changes, Command, Refusal};
+use forgerun_engine::{Clock, Engine, Error};
 use forgerun_store::Store;
 
 use crate::clients;
@@ -66,7 +69,8 @@ fn steps(context: &SimContext, client: ClientId) -> Vec<NewStep> {
         StepDefinition { head: Arc::new(head), input: Arc::new(Input::default()) }
     };
     let step = |index: u32| {
-        let StepDefinition { head, input } = definition();
+        let StepDefinition { head, input } =
+            if context.world.chance(250) { waiting(context, client, index) } else { definition() };
         let after = (0..index).filter(|_| context.world.chance(450)).collect();
         let when = match context.world.below(6) {
             0 => StepCondition::AllEnded,
@@ -77,6 +81,49 @@ fn steps(context: &SimContext, client: ClientId) -> Vec<NewStep> {
         NewStep { id: index.to_string(), after, when, head, input, compensation }
     };
     (0..n_steps).map(step).collect()
+}
+
+/// A step that waits for a time or for a signal that is named after it. Nothing waits for long, so
+/// every workflow ends.
+fn waiting(context: &SimContext, client: ClientId, index: u32) -> StepDefinition {
+    let span = context.world.up_to_ms(8000);
+    let wait = match context.world.below(3) {
+        0 => Wait::For(span),
+        1 => Wait::Until(context.world.now() + span),
+        _ => Wait::Signal(SignalWait {
+            name: signal_name(index.into()),
+            timeout: span,
+            schema: Vec::new(),
+            secret: u128::from(context.world.roll()),
+        }),
+    };
+    let head = wait.job(client, context.world.now());
+    StepDefinition { head: Arc::new(head), input: Arc::new(Input::default()) }
+}
+
+fn signal_name(index: u64) -> String {
+    format!("s{index}")
+}
+
+/// Sends a signal to some workflow: too early, in time, too late, twice, or to none at all.
+pub(crate) async fn signal(context: &SimContext, engine: &Engine, client: ClientId) {
+    let Some(job) = context.acknowledged.some_job_of(client, context.world.roll()) else { return };
+    let workflow = Owned { job, client: Some(client) };
+    let to = SignalTarget::Named { workflow, name: signal_name(context.world.below(4)) };
+    let body = context.world.below(2) as u8;
+    let signal = SendSignal { to, body: vec![b'0' + body], digest: [body; 32] };
+    let mut received = false;
+    for _ in 0..=context.world.below(3) {
+        match engine.run(Command::Signal(Box::new(signal.clone()))).await {
+            Ok(Answer::Done(_) | Answer::Unchanged(_)) => received = true,
+            Ok(answer) => context.log.broken(format!("a signal was answered with {answer:?}")),
+            Err(Error::Refused(Refusal::SignalTaken)) if received => {
+                // Another client may have retried the workflow and answered its new wait meanwhile.
+                context.log.note(|| format!("client {client} repeats a signal to {job}, which is taken"));
+            }
+            Err(_) => {}
+        }
+    }
 }
 
 /// Which steps got a job in which execution of their workflow.
@@ -128,6 +175,9 @@ pub(crate) async fn reckon(context: &SimContext, store: &dyn Store, own: &Job) {
         if had_turn {
             reckon_step(context, store, &workflow, index, step.state).await;
         }
+        if step.signal.is_some() && step.state == StepState::Succeeded {
+            reckon_signal(context, store, &workflow, index).await;
+        }
     }
     reckon_compensations(context, store, own, &workflow).await;
     let succeeded = workflow.counts().failed == 0;
@@ -150,6 +200,24 @@ async fn reckon_compensations(context: &SimContext, store: &dyn Store, own: &Job
         if had_turn {
             reckon_step(context, store, workflow, index, step.state).await;
         }
+    }
+}
+
+/// A wait that a signal ended has the body of that signal as its result, and the signal is recorded.
+async fn reckon_signal(context: &SimContext, store: &dyn Store, workflow: &Workflow, index: u32) {
+    let id = workflow.job_of(index);
+    let Some(job) = store.job(id).await.expect("the store is calm") else { return };
+    let name = signal_name(index.into());
+    let key = Signal::key_of(workflow.id, &name).key;
+    let signal: Option<Signal> = store.record(key).await.expect("the store is calm");
+    let result = store.result(job.execution).await.expect("the store is calm");
+    let body = result.and_then(|kept| match kept.content {
+        Some(Content::Inline(bytes)) => Some(bytes),
+        Some(Content::Stored(_)) | None => None,
+    });
+    let recorded = signal.as_ref().filter(|signal| signal.ended == Some(id)).map(|signal| signal.digest[0]);
+    if body != recorded.map(|body| vec![b'0' + body]) {
+        context.log.broken(format!("step {index} of workflow {}: {signal:?}, result {body:?}", workflow.id));
     }
 }
 

@@ -90,6 +90,8 @@ macro_rules! conformance_suite {
             workflows::a_step_is_made_by_the_end_of_the_one_before_it,
             workflows::two_nodes_that_end_the_steps_of_a_workflow_make_what_follows_once,
             workflows::a_workflow_that_is_cancelled_while_its_steps_end_leaves_nothing,
+            workflows::a_wait_ends_once_whichever_node_ends_it,
+            workflows::an_early_signal_is_kept_and_forgotten_with_its_workflow,
             workflows::a_forgotten_workflow_leaves_no_record,
             workflows::workflows_are_listed_whatever_else_there_is,
             outcome::every_end_leaves_the_rendered_outcome,

@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use forgerun_core::Batch;
 use forgerun_core::client::Client;
-use forgerun_core::command::{Command, NewJob, NewStep, NewWorkflow, Submit};
+use forgerun_core::command::{
+    Command, NewJob, NewStep, NewWorkflow, Owned, SendSignal, SignalTarget, Submit,
+};
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Input, Job};
 use forgerun_core::limits;
 use forgerun_core::state::State;
 use forgerun_core::workflow::{
-    FailurePolicy, StepCondition, StepState, Workflow, WorkflowForm, WorkflowHead, WorkflowPart,
+    FailurePolicy, Signal, SignalWait, StepCondition, StepState, Wait, Workflow, WorkflowForm, WorkflowHead,
+    WorkflowPart,
 };
 
 use super::Fixture;
@@ -139,6 +143,75 @@ pub async fn a_workflow_that_is_cancelled_while_its_steps_end_leaves_nothing(fix
         assert_eq!(open, BTreeMap::new());
         assert!(workflow.steps.iter().all(|step| step.state != StepState::Waiting));
     }
+}
+
+/// A step that waits for a signal for a minute, and one behind it.
+fn asking(own: u64) -> Command {
+    let timeout = Duration::from_secs(60);
+    let wait = Wait::Signal(SignalWait { name: "ok".into(), timeout, schema: Vec::new(), secret: 7 });
+    let ask =
+        NewStep { head: Arc::new(wait.job(client(1), START)), ..step(0, &[], StepCondition::AllSucceeded) };
+    workflow(own, vec![ask, step(1, &[0], StepCondition::AllSucceeded)])
+}
+
+fn signal(own: u64, body: u8) -> Command {
+    let workflow = Owned { job: id(own), client: Some(client(1)) };
+    let to = SignalTarget::Named { workflow, name: "ok".into() };
+    Command::Signal(Box::new(SendSignal { to, body: vec![body], digest: [body; 32] }))
+}
+
+/// Of signals and a timeout that meet on two nodes one ends the wait, and the step behind it is made once.
+pub async fn a_wait_ends_once_whichever_node_ends_it(fixture: &dyn Fixture) {
+    let nodes = [fixture.store(), fixture.second()];
+    for round in 0..4 {
+        let own = 900 + round;
+        accepted(ask(&nodes[0], START, asking(own)).await);
+        assert_eq!(take_all(&nodes[0], 1).await, [], "no worker gets a wait");
+        at_once(6, |n| {
+            let store = nodes[(n % 2) as usize].clone();
+            let command = if n == 5 { Command::Due(10) } else { signal(own, n as u8 % 2) };
+            async move {
+                let batch = Batch { now: at(61), seed: round * 100 + n + 1, commands: vec![command] };
+                commit_until_done(&store, batch).await
+            }
+        })
+        .await;
+        let workflow = stored(&nodes[1], own).await;
+        let jobs = take_all(&nodes[1], 62).await;
+        let expected = match workflow.steps[0].state {
+            StepState::Succeeded => 1,
+            StepState::Failed => 0,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(jobs.len(), expected, "what follows is there once");
+        let wait = nodes[0].job(workflow.job_of(0)).await.unwrap().unwrap();
+        let result = nodes[0].result(wait.execution).await.unwrap();
+        assert_eq!(result.is_some(), expected == 1, "the body of the signal");
+        for job in &jobs {
+            done(ask(&nodes[0], at(63), succeed(job)).await);
+        }
+        assert!(state(&nodes[1], id(own)).await.unwrap().is_final());
+    }
+    snapshot(&nodes[0]).await;
+}
+
+/// An early signal is kept over the step before its wait, and goes with the workflow.
+pub async fn an_early_signal_is_kept_and_forgotten_with_its_workflow(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let Command::Workflow(mut new) = asking(900) else { unreachable!("the command that begins one") };
+    new.steps.insert(0, step(2, &[], StepCondition::AllSucceeded));
+    (new.steps[1].after, new.steps[2].after) = (vec![0], vec![1]);
+    accepted(ask(&store, START, Command::Workflow(new)).await);
+    done(ask(&store, at(1), signal(900, 3)).await);
+    let signals = || store.records::<Signal>(None, String::new(), 10);
+    assert_eq!(signals().await.unwrap()[0].body, [3]);
+    done(ask(&store, at(2), succeed(&take_all(&store, 2).await[0])).await);
+    assert_eq!(stored(&store, 900).await.steps[1].state, StepState::Succeeded);
+    done(ask(&store, at(3), succeed(&take_all(&store, 3).await[0])).await);
+    snapshot(&store).await;
+    let later = at(4) + limits::RETENTION * 2;
+    while n_due(ask(&store, later, Command::Due(100)).await) > 0 {}
+    assert_eq!(signals().await.unwrap(), []);
 }
 
 /// A workflow goes with its own job, and leaves no record.
