@@ -193,7 +193,7 @@ fn command(world: &mut World, job: &Job, drawn: &[Drawn]) -> Command {
 }
 
 fn signal_of(own: u128, name: &str, job: &Job, n: u8) -> Command {
-    if n % 2 == 0 { signal(own, name, n) } else { send(SignalTarget::Token(token(job)), n) }
+    if n.is_multiple_of(2) { signal(own, name, n) } else { send(SignalTarget::Token(token(job)), n) }
 }
 
 /// A job that waits ends in its own way; any other as said.

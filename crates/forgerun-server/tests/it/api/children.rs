@@ -59,7 +59,7 @@ async fn each_element_of_a_list_is_a_job_and_the_next_step_gets_the_list_of_resu
     }
     assert_eq!(jobs.len(), 2, "two at once");
     assert_eq!(jobs[0]["args"], json!([{"image": "a.png", "n": 0}, 800]));
-    assert_eq!(jobs[1]["args"].to_string(), r#"[{"image":{"k":1.50},"n":1},800]"#);
+    assert_eq!(jobs[1]["args"], json!([{"image": {"k": 1.50}, "n": 1}, 800]));
     assert_eq!(jobs[0]["parent_steps"], json!([]), "an element has its element instead of the list");
     let running = shown(&client, &id).await;
     assert_eq!(running["steps"][1]["kind"], "for_each");
@@ -90,7 +90,7 @@ async fn what_is_no_list_fails_the_step_with_the_reason() {
     let client = server.client().await;
     for (result, reason) in [
         (json!({"images": 3}), "The result has no list at `/images`."),
-        (Value::Null, "The result has no list at `/images`."),
+        (Value::Null, "The step that the list comes from left no result."),
         (
             json!({"images": vec![0; 10_001]}),
             "The list at `/images` has 10001 elements; at most 10000 are accepted.",
@@ -183,23 +183,26 @@ async fn a_running_step_adds_steps_with_its_lease_and_no_other() {
     let client = server.client().await;
     let id = begin(&client, &json!({"steps": [{"id": "plan", "type": "t.plan", "args": []}]})).await;
     let plan = fetch(&client, 1).await;
-    let path = format!("/v1/workflows/{id}/steps");
-    let add = |token: &Value, steps: Value| {
-        client.call("POST", &path).json(&json!({"lease_token": token, "steps": steps})).send()
+    let add = async |token: &Value, steps: Value| {
+        client
+            .call("POST", &format!("/v1/workflows/{id}/steps"))
+            .json(&json!({"lease_token": token, "steps": steps}))
+            .send()
+            .await
     };
     let job = |id: &str, after: &[&str]| json!({"id": id, "type": "t.more", "args": [], "depends_on": after});
     let token = &plan[0]["lease_token"];
-    add(&json!("0000000000000000.1"), json!([job("m", &[])])).await.refused(409, "RFA_JOB_INVALID_STATE");
-    add(token, json!([job("plan", &[])])).await.refused(409, "RFA_JOB_ALREADY_EXISTS");
-    add(token, json!([job("m", &["nothing"])])).await.refused(400, "RFA_JOB_VALIDATION_FAILED");
-    add(token, json!([{"type": "t.more", "args": []}])).await.refused(400, "RFA_JOB_VALIDATION_FAILED");
-    add(token, json!([])).await.refused(400, "RFA_JOB_VALIDATION_FAILED");
+    add(&json!("0000000000000000.1"), json!([job("m", &[])])).await.refused(409, "RFA_JOB_CONFLICT");
+    add(token, json!([job("plan", &[])])).await.refused(409, "RFA_JOB_CONFLICT");
+    add(token, json!([job("m", &["nothing"])])).await.refused(400, "RFA_REQUEST_MALFORMED");
+    add(token, json!([{"type": "t.more", "args": []}])).await.refused(400, "RFA_REQUEST_MALFORMED");
+    add(token, json!([])).await.refused(400, "RFA_REQUEST_MALFORMED");
     let view = add(token, json!([job("one", &["plan"]), job("two", &["one"])])).await.expect(200);
     assert_eq!((&view["steps_total"], states(&view)), (&json!(3), vec!["RUNNING", "WAITING", "WAITING"]));
     ack(&client, &plan[0], json!(7)).await;
     let one = fetch(&client, 1).await;
     assert_eq!((&one[0]["parent_steps"], &one[0]["parent_results"]), (&json!(["plan"]), &json!([7])));
-    add(token, json!([job("late", &[])])).await.refused(409, "RFA_JOB_INVALID_STATE");
+    add(token, json!([job("late", &[])])).await.refused(409, "RFA_JOB_CONFLICT");
     ack(&client, &one[0], Value::Null).await;
     ack(&client, &fetch(&client, 1).await[0], Value::Null).await;
     let done = shown(&client, &id).await;
@@ -238,7 +241,7 @@ async fn steps_that_are_no_workflow_and_no_list_are_refused_with_the_place() {
     ] {
         let refused = client.call("POST", "/v1/workflows").json(&body).send().await;
         let text = refused.text().to_owned();
-        refused.refused(400, "RFA_JOB_VALIDATION_FAILED");
+        refused.refused(400, "RFA_REQUEST_MALFORMED");
         assert!(text.contains(place), "{place}: {text}");
     }
 }

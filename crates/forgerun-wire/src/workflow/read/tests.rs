@@ -28,7 +28,8 @@ fn shape(body: &serde_json::Value) -> Result<(WorkflowForm, String), String> {
 fn type_of(step: &StepRequest) -> &str {
     match &step.work {
         StepWork::Job(job) => &job.job_type,
-        StepWork::Wait(_) | StepWork::Workflow(_) | StepWork::ForEach(_) => "",
+        StepWork::ForEach(for_each) => &for_each.job.job_type,
+        StepWork::Wait(_) | StepWork::Workflow(_) => "",
     }
 }
 
