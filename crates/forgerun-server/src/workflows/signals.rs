@@ -1,4 +1,4 @@
-//! Signals to waiting steps: by name for the owner, by token for anybody who has it.
+//! Signals to waiting steps: by name for the owner, by token for its bearer.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! `/v1/signals/{token}`: answers a waiting step without a key. Whoever has the token of a wait may
-//! send its signal: programs as JSON, people by the page at this address. The page is a plain form,
-//! so it works without scripts.
+//! `/v1/signals/{token}`: answers a waiting step without a key. The bearer of the token of a wait
+//! may send its signal: programs as JSON, people by the page at this address. The page is a plain
+//! form, so it works without scripts.
 
 mod form;
 mod page;
