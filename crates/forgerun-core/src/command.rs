@@ -47,7 +47,7 @@ use crate::time::Time;
 use crate::webhook::{SigningKey, Webhook};
 pub use checkpoint::CheckpointCommand;
 pub use failure::{FailureCommand, FailuresDue};
-pub use key::KeyCommand;
+pub use key::{KeyCaller, KeyCommand};
 pub use queue::{QueueChange, QueueCommand};
 pub use redrive::{RedriveCommand, RedriveStep, RedriveTarget};
 pub use refusal::Refusal;

@@ -43,6 +43,7 @@ pub mod related;
 pub mod retry;
 pub mod schedule;
 pub mod schema;
+pub mod scope;
 pub mod session;
 pub mod set_aside;
 pub mod sink;

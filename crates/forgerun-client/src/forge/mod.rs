@@ -12,8 +12,9 @@ pub use admin::{NewWebhook, Webhook};
 pub use jobs::{Failure, Filter};
 pub use submit::{Submit, Submitted};
 
+pub use forgerun_wire::admin::AdminKey as KeyEntry;
 pub use forgerun_wire::forge::{
-    CanceledView as Canceled, ClientView as ClientId, EventView as Event, KeyView as Key,
+    CanceledView as Canceled, ClientView as ClientId, EventView as Event, KeyRequest, KeyView as Key,
     ReportView as JobReport, RetriedView as Retried, ScheduleView as Schedule,
 };
 

@@ -3,6 +3,7 @@
 use crate::catalog::Kind;
 use crate::id::{JobId, WebhookId};
 use crate::job::Name;
+use crate::scope::KeyScopes;
 use crate::state::State;
 use crate::workflow::BadWorkflow;
 
@@ -21,6 +22,11 @@ pub enum Refusal {
     /// The key has expired and can no longer be renewed: the grace period is over, or the client
     /// has a valid key.
     KeyExpired,
+    /// The key was replaced. It is still valid, but changes no keys.
+    KeyReplaced,
+    /// The key lacks scopes that the command needs.
+    ScopeMissing(KeyScopes),
+    TooManyKeys,
     /// The command is not possible in this state.
     WrongState(State),
     /// The job has ended.
@@ -105,6 +111,7 @@ impl Refusal {
             Refusal::KeyNeeded => Kind::Unauthenticated,
             Refusal::NoKeyToRenew => Kind::Duplicate,
             Refusal::KeyExpired => Kind::KeyExpired,
+            Refusal::KeyReplaced | Refusal::ScopeMissing(_) => Kind::Forbidden,
             Refusal::WrongState(_) | Refusal::LeaseLost | Refusal::NoDeadLetter | Refusal::StepNotReady => {
                 Kind::IllegalTransition
             }
@@ -127,7 +134,8 @@ impl Refusal {
             | Refusal::TooManyWebhooks
             | Refusal::TooManySchedules
             | Refusal::SchemaExists
-            | Refusal::TooManySchemas => Kind::Duplicate,
+            | Refusal::TooManySchemas
+            | Refusal::TooManyKeys => Kind::Duplicate,
             Refusal::SinkHeld | Refusal::WebhookDisabled | Refusal::DeliveryLost => Kind::IllegalTransition,
             Refusal::DeliveryNotFound => Kind::DeliveryNotFound,
         }

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use forgerun_core::catalog::Kind;
+use forgerun_core::scope::{KeyScope, KeyScopes};
 use forgerun_problem::{MEDIA_TYPE_JSON, MEDIA_TYPE_XML};
 use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::request::RequestBody;
@@ -140,7 +141,7 @@ impl<'a> Fold<'a> {
             "operationId": row.id,
             "tags": [tag(&row.path)],
             "summary": row.summary,
-            "security": self.security(row.callers),
+            "security": self.security(row.callers, row.scopes),
             "parameters": self.parameters(row),
             "responses": self.responses(row),
         });
@@ -150,9 +151,10 @@ impl<'a> Fold<'a> {
         operation
     }
 
-    fn security(&self, callers: Callers) -> Value {
+    fn security(&self, callers: Callers, scopes: KeyScopes) -> Value {
         let is_open = self.config.auth.mode == AuthMode::Open;
-        let (nobody, key, operator) = (json!({}), json!({"apiKey": []}), json!({"adminToken": []}));
+        let scopes: Vec<&str> = scopes.iter().map(KeyScope::word).collect();
+        let (nobody, key, operator) = (json!({}), json!({"apiKey": scopes}), json!({"adminToken": []}));
         match callers {
             Callers::Anyone => json!([]),
             Callers::AnyoneOrOperator => json!([nobody, operator]),

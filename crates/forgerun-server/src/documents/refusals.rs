@@ -71,8 +71,7 @@ fn of_callers(row: &Row) -> Vec<Kind> {
     let own: &[Kind] = match row.callers {
         Callers::Anyone => return Vec::new(),
         Callers::AnyoneOrOperator => return WITH_CREDENTIALS.to_vec(),
-        Callers::FirstKey | Callers::ClientOrOperator => &[],
-        Callers::Client => &[Kind::Forbidden],
+        Callers::FirstKey | Callers::ClientOrOperator | Callers::Client => &[Kind::Forbidden],
         Callers::Operator => return [WITH_CREDENTIALS, &[Kind::Forbidden]].concat(),
     };
     WITH_CREDENTIALS.iter().chain(own).copied().chain(quota).collect()

@@ -11,6 +11,7 @@ use forgerun_store::Fault;
 use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words::forge_state;
 
+use crate::auth::caller::scope_missing;
 use crate::http::respond::value;
 use crate::limits::TROUBLE_AFTER_S;
 
@@ -144,6 +145,13 @@ fn of_rules(refusal: &Refusal) -> RefusedRequest {
         }
         Refusal::KeyExpired => refused("The API key has expired; ask the operator for another."),
         Refusal::NoKeyToRenew => refused("The client has no valid key that could be renewed."),
+        Refusal::KeyReplaced => refused("The API key was replaced; use the new one to change keys.")
+            .fact("reason", "key_replaced"),
+        Refusal::ScopeMissing(missing) => scope_missing(*missing),
+        Refusal::TooManyKeys => {
+            let most = forgerun_core::limits::NAMED_KEYS_MAX;
+            refused(&format!("The client has {most} named keys, and may have no more.")).fact("max", most)
+        }
         Refusal::WrongState(state) => {
             let state = forge_state(*state);
             refused(&format!("The job is {state}, and this cannot be done to it now.")).fact("state", state)

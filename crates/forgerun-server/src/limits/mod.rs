@@ -280,6 +280,9 @@ pub const LISTEN_NAME_CHARS_MAX: usize = 100;
 /// storing the result.
 pub const WEBHOOK_LEASE_MARGIN: Duration = Duration::from_secs(20);
 
+/// How far ahead the expiry of a named key can lie.
+pub(crate) const KEY_TTL_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
 /// Default overlap of webhook secrets during a rotation.
 pub const WEBHOOK_SECRET_OVERLAP: Duration = Duration::from_secs(24 * 3600);
 

@@ -123,6 +123,7 @@ macro_rules! conformance_suite {
             clients::a_registered_client_is_known,
             clients::a_client_is_registered_once,
             clients::a_key_is_found_by_its_digest,
+            clients::a_key_keeps_its_name_and_scopes,
             clients::keys_are_rotated_revoked_and_used,
             clients::fifty_first_keys_at_once_make_one,
             clients::revoked_keys_are_swept,

@@ -43,6 +43,7 @@ const MIGRATIONS: &[Migration] = &[
     ),
     Migration::expanding(16, "workflows", include_str!("../../migrations/postgres/0016_workflows.sql"), 11),
     Migration::expanding(17, "place", include_str!("../../migrations/postgres/0017_place.sql"), 11),
+    Migration::expanding(18, "key_scopes", include_str!("../../migrations/postgres/0018_key_scopes.sql"), 11),
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.

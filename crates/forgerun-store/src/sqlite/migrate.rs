@@ -29,6 +29,7 @@ const ALL: &[Migration] = &[
     Migration::expanding(12, "limits_idle", include_str!("../../migrations/sqlite/0012_limits_idle.sql"), 10),
     Migration::expanding(13, "workflows", include_str!("../../migrations/sqlite/0013_workflows.sql"), 10),
     Migration::expanding(14, "place", include_str!("../../migrations/sqlite/0014_place.sql"), 10),
+    Migration::expanding(15, "key_scopes", include_str!("../../migrations/sqlite/0015_key_scopes.sql"), 10),
 ];
 
 const BEGIN: &str = "BEGIN IMMEDIATE";

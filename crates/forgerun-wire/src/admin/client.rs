@@ -4,6 +4,7 @@ use forgerun_core::client::{ApiKey, Client};
 use forgerun_core::time::Time;
 use serde::{Deserialize, Serialize};
 
+use crate::forge::scope_words;
 use crate::time;
 
 /// A client.
@@ -55,13 +56,19 @@ pub struct AdminKey {
     pub key_id: String,
     /// How the secret begins.
     pub key_prefix: String,
-    /// Whether it opens doors now.
+    /// Its name; null for the primary key.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// What it may be used for.
+    #[serde(default)]
+    pub scopes: Vec<String>,
+    /// Whether it is valid now.
     pub good: bool,
     /// When it was made.
     pub created_at: String,
     /// When it stops working.
     pub expires_at: Option<String>,
-    /// Since when it does not work any more.
+    /// From when on it is refused: in the future for a replaced key that stays valid for a while.
     pub revoked_at: Option<String>,
     /// When it was last used, give or take a minute.
     pub last_used_at: Option<String>,
@@ -73,6 +80,8 @@ impl AdminKey {
         AdminKey {
             key_id: key.id.to_string(),
             key_prefix: key.prefix.clone(),
+            name: key.name.clone(),
+            scopes: scope_words(key.scopes),
             good: key.is_good(now),
             created_at: time::millis(key.created_at),
             expires_at: key.expires_at.map(time::millis),

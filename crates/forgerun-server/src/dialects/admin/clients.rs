@@ -5,17 +5,15 @@ use std::collections::HashMap;
 use axum::http::StatusCode;
 use axum::response::Response;
 use forgerun_core::Refusal;
-use forgerun_core::catalog::Kind;
 use forgerun_core::client::{Client, ClientName};
-use forgerun_core::command::KeyCommand;
 use forgerun_core::id::{ClientId, KeyId};
 use forgerun_wire::admin::{AdminClient, AdminClientDetail, AdminKey, AdminPage};
-use forgerun_wire::forge::{KEY, KeyView, RevokedView};
+use forgerun_wire::forge::{KEY, KeyRequest, KeyView, RevokedView};
 
 use super::audit;
-use crate::auth::api_keys;
+use crate::auth::api_keys::{self, IssuedKey};
 use crate::http::{
-    ApiError, body, respond,
+    ApiError, respond,
     routing::{
         Call, Reply, Route, RouteAccess,
         operation::{CURSOR, LIMIT},
@@ -37,7 +35,7 @@ pub(super) const ROUTES: &[Route] = &[
         .operation("adminCreateKey", "Make a key for a client.")
         .optional_body(&KEY)
         .replies(&[
-            Reply::json::<KeyView>(200, "The good key that there is; without `rotate` no other is made."),
+            Reply::json::<KeyView>(200, "The valid key of that name; without `rotate` no other is made."),
             Reply::json::<KeyView>(201, "The key, with its secret."),
         ]),
     Route::delete("/admin/v1/clients/{client_id}/keys/{key_id}", "revoke_key", |call| {
@@ -107,21 +105,30 @@ pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<AdminClientDet
     })
 }
 
-/// `POST /admin/v1/clients/{id}/keys`: a new key, unless there is a valid one and `rotate` is not
-/// set.
+/// `POST /admin/v1/clients/{id}/keys`: a new key, unless there is a valid one of that name and
+/// `rotate` is not set.
 async fn create_key(call: Call<'_>) -> Result<Response, ApiError> {
-    let rotate: Option<bool> = body::member(&call.body, "rotate", "true or false")?;
-    let rotate = rotate.unwrap_or_default();
-    let client = found(&call).await?;
-    let (key, secret) = api_keys::fresh(call.app, client.id);
-    let create = KeyCommand::Create { key, rotate, first_only: false };
-    let odd = || ApiError::internal(Kind::Internal, "a command about a key was answered without one");
-    let key = api_keys::changed(call.app, create).await?.ok_or_else(odd)?;
-    if key.created {
-        audit::note(call.exchange, "create_key", &format!("{} of client {}", key.key.id, client.id));
+    let client = found(&call).await?.id;
+    let IssuedKey { key, secret } = noted(&call, api_keys::create(&call, client).await?);
+    let status = if secret.is_some() { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(respond::json(status, &KeyView::new(&key, secret)))
+}
+
+/// Makes a key for the client in the path.
+pub(in crate::dialects) async fn issue_one(
+    call: &Call<'_>,
+    request: KeyRequest,
+) -> Result<IssuedKey, ApiError> {
+    let client = found(call).await?.id;
+    Ok(noted(call, api_keys::issue(call, client, request).await?))
+}
+
+fn noted(call: &Call<'_>, issued: IssuedKey) -> IssuedKey {
+    if issued.secret.is_some() {
+        let about = format!("{} of client {}", issued.key.id, issued.key.client);
+        audit::note(call.exchange, "create_key", &about);
     }
-    let status = if key.created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(respond::json(status, &KeyView::new(&key.key, key.created.then_some(secret))))
+    issued
 }
 
 /// `DELETE /admin/v1/clients/{id}/keys/{key_id}`.
@@ -134,7 +141,7 @@ async fn revoke_key(call: Call<'_>) -> Result<Response, ApiError> {
 pub(in crate::dialects) async fn revoke_one(call: &Call<'_>) -> Result<(), ApiError> {
     let client = found(call).await?.id;
     let key: KeyId = call.id("key_id").ok_or_else(|| refused(Refusal::KeyNotFound))?;
-    api_keys::changed(call.app, KeyCommand::Revoke { client, key }).await?;
+    api_keys::revoke(call, client, key).await?;
     audit::note(call.exchange, "revoke_key", &format!("{key} of client {client}"));
     Ok(())
 }

@@ -6,6 +6,7 @@ use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
 use forgerun_core::client::{Client, ClientName};
 use forgerun_core::id::ClientId;
+use forgerun_core::scope::KeyScope;
 use forgerun_wire::body::{refused, violation};
 use forgerun_wire::forge::ClientView;
 use forgerun_wire::request_body;
@@ -28,6 +29,7 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(&[Kind::Forbidden, Kind::ConfigInvalid]),
     Route::patch("/v1/clients/{client_id}", "name_client", |call| Box::pin(rename(call)))
         .access(keys::KNOWN)
+        .scope(KeyScope::Manage)
         .operation("nameClient", "Name a client: yourself, or any client with the operator's token.")
         .body(&CLIENT_NAME)
         .replies(&[Reply::json::<ClientView>(200, "Named.")]),

@@ -10,6 +10,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::{Cancel, Owned};
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Dialect, Job};
+use forgerun_core::scope::KeyScope;
 use forgerun_core::state::State;
 use forgerun_wire::forge::{CanceledView, JobView, RETRY, RetriedView};
 
@@ -39,9 +40,11 @@ pub(super) const ROUTES: &[Route] = &[
         )])
         .refuses(&[Kind::WorkerUnavailable]),
     Route::post("/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
+        .scope(KeyScope::Submit)
         .operation("cancelJob", "Cancel a job that has not ended.")
         .replies(&[Reply::json::<CanceledView>(200, "Cancelled, or ended before.")]),
     Route::post("/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
+        .scope(KeyScope::Submit)
         .operation("retryJob", "Retry a failed job.")
         .optional_body(&RETRY)
         .replies(&[Reply::json::<RetriedView>(200, "Waiting for its next attempt.")])

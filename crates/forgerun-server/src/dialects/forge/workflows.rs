@@ -13,6 +13,7 @@ use forgerun_core::command::{Cancel, Owned};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
 use forgerun_core::queue::Owner;
+use forgerun_core::scope::KeyScope;
 use forgerun_core::state::State;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::envelope::Rules;
@@ -41,6 +42,7 @@ use crate::workflows::{self, StartedWorkflow};
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/workflows", "submit_workflow", |call| Box::pin(submit(call)))
         .body_max(|_| OJS_BATCH_BYTES_MAX)
+        .scope(KeyScope::Submit)
         .operation("submitWorkflow", "Submit a workflow: jobs that wait for each other.")
         .headers(SUBMITTING)
         .body(&WORKFLOW)
@@ -58,6 +60,7 @@ pub(super) const ROUTES: &[Route] = &[
             "The workflow; one that ended badly also as its failure object.",
         )]),
     Route::post("/v1/workflows/{workflow_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
+        .scope(KeyScope::Submit)
         .operation("cancelWorkflow", "Cancel what is left of a workflow, and undo what its steps did.")
         .optional_body(&CANCEL)
         .replies(&[Reply::json::<WorkflowView>(
@@ -66,6 +69,7 @@ pub(super) const ROUTES: &[Route] = &[
      did is undone.",
         )]),
     Route::post("/v1/workflows/{workflow_id}/retry", "retry", |call| Box::pin(retry(call)))
+        .scope(KeyScope::Submit)
         .operation(
             "retryWorkflow",
             "Retry the steps that failed and those that had no turn; all of them if the workflow was \

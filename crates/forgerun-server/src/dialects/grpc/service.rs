@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use axum::http::header::HeaderMap;
 use axum::http::{HeaderValue, Request, Response};
 use forgerun_core::catalog::Kind;
+use forgerun_core::scope::KeyScopes;
 use forgerun_wire::grpc::DESCRIPTORS;
 use forgerun_wire::grpc::forgerun_v1::result_service_server::ResultServiceServer;
 use forgerun_wire::grpc::health::health_server::HealthServer;
@@ -69,6 +70,7 @@ const UNKNOWN: Rpc = Rpc {
     action: "unsupported",
     reads: false,
     access: RouteAccess::Anyone,
+    scopes: KeyScopes::NONE,
     rate: RateCount::Uncounted,
     timeout: None,
     size: MessageSize::One,

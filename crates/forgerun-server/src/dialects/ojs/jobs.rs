@@ -8,6 +8,7 @@ use axum::response::Response;
 use forgerun_core::Command;
 use forgerun_core::command::{Cancel, Content, Owned};
 use forgerun_core::job::{Input, Job, is_json};
+use forgerun_core::scope::KeyScope;
 use forgerun_core::state::State;
 use forgerun_wire::ojs::job::{BothView, JobView, ParentResults};
 use forgerun_wire::ojs::members::{Members, ViolationList};
@@ -51,18 +52,21 @@ pub(super) const ROUTES: &[Route] = &[
         )]),
     Route::delete("/ojs/v1/jobs/{job_id}", "cancel", |call| Box::pin(cancel(call)))
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Submit)
         .operation("ojsCancelJob", "Cancel a job.")
         .optional_body(&objects::CANCEL)
         .replies(&[Reply::object(200, "The job is cancelled.", &objects::JOB)])
         .refuses(ENDED),
     Route::post("/ojs/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Submit)
         .operation("ojsCancelJobByPost", "Cancel a job.")
         .optional_body(&objects::CANCEL)
         .replies(&[Reply::object(200, "The job is cancelled.", &objects::JOB)])
         .refuses(ENDED),
     Route::post("/ojs/v1/jobs/{job_id}/activate", "activate", |call| Box::pin(activate(call)))
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Submit)
         .operation("ojsActivateJob", "Release a job that is held back.")
         .replies(&[Reply::object(200, "The job is available.", &objects::JOB)])
         .refuses(ENDED),

@@ -19,6 +19,7 @@ mod tests;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use forgerun_core::scope::KeyScopes;
 use forgerun_wire::members::{self, UnknownMembers};
 
 use crate::app::App;
@@ -40,7 +41,7 @@ pub(super) async fn serve(
     route: &'static Route,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let who = enter(app, exchange, route.access, route.rate).await?;
+    let who = enter(app, exchange, route.access, route.scopes, route.rate).await?;
     let exchange = &*exchange;
     let media_types = exchange.media_types();
     match route.answers {
@@ -84,15 +85,18 @@ pub(super) async fn serve(
     }
 }
 
-/// Authenticates and counts the caller. The first two checks, for all protocols.
+/// Authenticates and counts the caller, and checks the scopes of its key: for all protocols, and
+/// nowhere else.
 pub(crate) async fn enter(
     app: &App,
     exchange: &mut Exchange,
     access: RouteAccess,
+    scopes: KeyScopes,
     rate: RateCount,
 ) -> Result<Who, ApiError> {
     let who = admit(app, exchange, access).await?;
     if let Who::Client(caller) = &who {
+        auth::check_scopes(caller, scopes)?;
         match rate {
             RateCount::Requests => auth::count(app, exchange, caller)?,
             RateCount::WorkerCalls => auth::count_worker_call(app, exchange, caller)?,

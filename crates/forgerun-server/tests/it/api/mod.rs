@@ -31,6 +31,7 @@ mod restart;
 mod results;
 mod retention;
 mod schedules;
+mod scopes;
 mod scraping;
 pub(crate) mod server;
 mod settings;
