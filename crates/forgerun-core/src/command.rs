@@ -44,6 +44,7 @@ use crate::set_aside::RowId;
 use crate::sink::SinkCursor;
 use crate::tally::NodeTally;
 use crate::time::Time;
+use crate::token_key::TokenKey;
 use crate::webhook::{SigningKey, Webhook};
 pub use checkpoint::CheckpointCommand;
 pub use failure::{FailureCommand, FailuresDue};
@@ -116,6 +117,8 @@ pub enum Command {
     /// Add to the total requests of clients.
     Spend(Vec<QuotaCount>),
     EndSession(EndedSession),
+    /// Store the key of job tokens, unless there is one.
+    TokenKey(TokenKey),
     /// Return a row that was set aside to service, if it is readable again.
     Restore(RowId),
 }

@@ -49,6 +49,7 @@ pub mod set_aside;
 pub mod sink;
 pub mod tally;
 pub mod time;
+pub mod token_key;
 pub mod webhook;
 pub mod work;
 pub mod worker;

@@ -35,6 +35,7 @@ pub enum RecordKind {
     ScheduleCount = 24,
     Workflow = 30,
     WorkflowPart = 31,
+    TokenKey = 40,
 }
 
 impl RecordKind {
@@ -74,6 +75,7 @@ impl RecordKind {
             24 => Some(RecordKind::ScheduleCount),
             30 => Some(RecordKind::Workflow),
             31 => Some(RecordKind::WorkflowPart),
+            40 => Some(RecordKind::TokenKey),
             _ => None,
         }
     }

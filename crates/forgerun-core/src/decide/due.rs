@@ -83,7 +83,8 @@ impl WorkingSet<'_> {
                 | RecordKind::SchemaText
                 | RecordKind::ScheduleCount
                 | RecordKind::Workflow
-                | RecordKind::WorkflowPart => {}
+                | RecordKind::WorkflowPart
+                | RecordKind::TokenKey => {}
             }
         }
         found

@@ -74,6 +74,7 @@ use crate::rows::{Changes, DueWant, Render, Rows, Wants};
 use crate::session::EndedSession;
 use crate::tally::NodeTally;
 use crate::time::Time;
+use crate::token_key::TokenKey;
 use working_set::WorkingSet;
 
 /// Commands decided together, in one transaction.
@@ -134,6 +135,7 @@ pub fn wants(batch: &Batch) -> Wants {
             Command::EndSession(ended) => {
                 wants.records.insert(EndedSession::record_key(ended.key()));
             }
+            Command::TokenKey(key) => drop(wants.records.insert(TokenKey::record_key(key.key()))),
             Command::Spend(counts) => {
                 wants.records.extend(counts.iter().map(|count| QuotaCount::record_key(count.key())));
             }
@@ -190,6 +192,7 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::Node(node) => Ok(set.store_record(node)),
             Command::Tally(tally) => Ok(set.store_record(&**tally)),
             Command::EndSession(ended) => Ok(set.store_record(ended)),
+            Command::TokenKey(key) => Ok(set.ensure_token_key(key)),
             Command::Spend(counts) => Ok(set.spend(counts)),
             Command::Schema(command) => set.schema(command),
             Command::Webhook(webhook) => set.webhook(webhook),

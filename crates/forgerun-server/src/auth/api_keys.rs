@@ -18,7 +18,7 @@ use forgerun_wire::forge::KeyRequest;
 use forgerun_wire::time;
 
 use crate::app::App;
-use crate::auth::Who;
+use crate::auth::{Caller, Who};
 use crate::http::{ApiError, body, routing::Call};
 use crate::limits::KEY_TTL_MAX;
 
@@ -48,7 +48,10 @@ async fn changed(app: &App, command: KeyCommand) -> Result<Option<ChangedKey>, A
 /// The caller, as the rules of keys see it.
 fn key_caller(call: &Call<'_>) -> KeyCaller {
     match &call.who {
-        Who::Client(caller) => caller.key.map_or(KeyCaller::Operator, KeyCaller::Key),
+        Who::Client(Caller { key: Some(key), .. }) => KeyCaller::Key(*key),
+        // Only the client of open mode has no key.
+        Who::Client(caller) if call.app.default_client == Some(caller.client) => KeyCaller::Operator,
+        Who::Client(_) => KeyCaller::Anonymous,
         Who::Operator => KeyCaller::Operator,
         Who::Anonymous => KeyCaller::Anonymous,
     }

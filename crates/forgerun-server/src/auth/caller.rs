@@ -48,7 +48,7 @@ pub enum Who {
     Client(Caller),
 }
 
-enum Credentials<'a> {
+pub(super) enum Credentials<'a> {
     None,
     /// Blank, of another scheme, not text, or more than one: a proxy may choose another one than we
     /// do.
@@ -56,7 +56,7 @@ enum Credentials<'a> {
     Bearer(&'a str),
 }
 
-fn credentials(headers: &HeaderMap) -> Credentials<'_> {
+pub(super) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = match (values.next(), values.next()) {
         (None, _) => return Credentials::None,
@@ -162,6 +162,11 @@ async fn unknown(app: &App, exchange: &Exchange, asked: Asked) -> ApiError {
         Err(too_many) => return too_many,
     }
     unauthenticated(detail)
+}
+
+/// The answer to a job token that was not made here.
+pub(super) async fn unknown_token(app: &App, exchange: &Exchange) -> ApiError {
+    unknown(app, exchange, Asked::Anything).await
 }
 
 /// The answer to an expired key.

@@ -117,6 +117,25 @@ impl KeyView {
 }
 
 request_body! {
+    /// How long a job token is valid.
+    pub JOB_TOKEN = "JobTokenRequest" {
+        /// In seconds.
+        "expires_in_s": or(integer(1, 86_400), 3600),
+    }
+    ; examples {"hour": {"value": {"expires_in_s": 3600}}}
+}
+
+/// A token that reads one job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "JobToken"))]
+pub struct JobTokenView {
+    /// The token, to be sent as `Authorization: Bearer` or as the query parameter `token`.
+    pub token: String,
+    /// When it stops working.
+    pub expires_at: String,
+}
+
+request_body! {
     /// Which key to revoke.
     pub REVOKE = "RevokeRequest" {
         /// The key.

@@ -32,6 +32,7 @@ use crate::traces::RequestSubject;
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/jobs/{job_id}", "get", |call| Box::pin(get(call)))
         .answers(Answers::BodyOrFailure)
+        .job_token()
         .operation("getJob", "Get a job.")
         .headers(&[PREFER])
         .replies(&[Reply::json::<JobView<'static>>(

@@ -27,6 +27,7 @@ mod list;
 mod reading;
 mod schedules;
 mod submit;
+mod tokens;
 mod webhooks;
 pub(in crate::dialects) mod workflows;
 
@@ -55,6 +56,7 @@ impl Api for Forge {
             submit::ROUTES,
             jobs::ROUTES,
             delete::ROUTES,
+            tokens::ROUTES,
             reading::ROUTES,
             events::ROUTES,
             schedules::ROUTES,

@@ -35,6 +35,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/jobs/{job_id}", "get", |call| Box::pin(get(call)))
         .access(CLIENT_OR_OPERATOR)
         .answers(Answers::BodyOrFailure)
+        .job_token()
         .operation("ojsGetJob", "Get a job.")
         .replies(&[Reply::object(
             200,
@@ -72,6 +73,7 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(ENDED),
     Route::get("/ojs/v1/jobs/{job_id}/progress", "progress", |call| Box::pin(progress(call)))
         .access(CLIENT_OR_OPERATOR)
+        .job_token()
         .operation("ojsGetProgress", "Get how far a job is.")
         .replies(&[Reply::object(200, "How far it is.", &objects::PROGRESS_VIEW)]),
 ];

@@ -52,6 +52,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/jobs/{job_id}/result", "result", |call| Box::pin(get(call)))
         .access(CLIENT_OR_OPERATOR)
         .answers(Answers::Any)
+        .job_token()
         .operation("ojsGetResult", "Download a job's result.")
         .headers(RESULT_PARTS)
         .replies(RESULT)

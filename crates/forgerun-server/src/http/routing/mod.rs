@@ -23,7 +23,7 @@ use forgerun_core::scope::KeyScopes;
 use forgerun_wire::members::{self, UnknownMembers};
 
 use crate::app::App;
-use crate::auth::{caller as auth, caller::Who};
+use crate::auth::{JobTokens, caller as auth, caller::Who};
 use crate::http::{ApiError, Exchange, accept, body, precondition};
 use crate::limits::byte_budget::ByteHolder;
 
@@ -94,7 +94,10 @@ pub(crate) async fn enter(
     scopes: KeyScopes,
     rate: RateCount,
 ) -> Result<Who, ApiError> {
-    let who = admit(app, exchange, access).await?;
+    let who = match JobTokens::presented(exchange, access) {
+        Some(token) => app.job_tokens.admit(app, exchange, &token).await?,
+        None => admit(app, exchange, access).await?,
+    };
     if let Who::Client(caller) = &who {
         auth::check_scopes(caller, scopes)?;
         match rate {

@@ -293,6 +293,11 @@ impl Route {
         Route { operation: Operation { refusals, ..self.operation }, ..self }
     }
 
+    /// A job token of the job in its path may read it.
+    pub const fn job_token(self) -> Route {
+        Route { operation: Operation { job_token: true, ..self.operation }, ..self }
+    }
+
     pub const fn strict(self) -> Route {
         Route { is_strict: true, ..self }
     }

@@ -13,6 +13,7 @@ pub(crate) mod faulty;
 pub(crate) mod http;
 mod idempotency;
 mod incoming;
+mod job_tokens;
 pub(crate) mod judges;
 mod keys;
 mod languages;

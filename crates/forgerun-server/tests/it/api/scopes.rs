@@ -26,7 +26,7 @@ fn assert_missing(answer: &Answer, scope: &str, what: &str) {
     let named: Vec<&str> = details["scope"].as_str().unwrap().split(", ").collect();
     assert!(named.contains(&scope), "{what}: {body}");
     if is_ojs {
-        assert_eq!(body["error"]["code"], "PERMISSION_DENIED", "{what}: {body}");
+        assert_eq!(body["error"]["canonical_code"], "PERMISSION_DENIED", "{what}: {body}");
     }
 }
 
@@ -73,7 +73,7 @@ async fn a_key_without_submit_gets_no_work_submitted_by_any_road() {
     let server = Server::with(&[("limits.rate_per_minute", "100000")]).await;
     let client = server.client().await;
     let job = client.job().await;
-    server.fail(forgerun_core::catalog::Kind::WorkerError).await;
+    server.fail(forgerun_core::catalog::Kind::HandlerError).await;
     let schedule = json!({"name": "s", "cron": "* * * * *", "job": {"type": "EXECUTE"}});
     client.call("POST", "/v1/schedules").json(&schedule).send().await;
     let without = client.scoped("no-submit", &without("submit")).await;
