@@ -26,6 +26,7 @@ use core::time::Duration;
 use crate::catalog::Kind;
 use crate::checkpoint::Checkpoint;
 use crate::client::{ApiKey, Client, ClientName};
+use crate::client_limits::ClientLimits;
 use crate::delivery::Delivery;
 use crate::failure::FailureId;
 use crate::id::{BlobId, ClientId, ExecutionId, JobId};
@@ -92,6 +93,8 @@ pub enum Command {
     Forget(Owned),
     Register(Client),
     NameClient(ClientName),
+    /// Set all limits of a client; without any, it has only those of all clients.
+    LimitClient(ClientLimits),
     Key(KeyCommand),
     Queue(QueueCommand),
     /// A heartbeat, directive or loss of an external worker.

@@ -24,6 +24,7 @@ pub mod state;
 pub mod catalog;
 pub mod checkpoint;
 pub mod client;
+pub mod client_limits;
 pub mod codec;
 pub mod delivery;
 pub mod failure;

@@ -36,6 +36,7 @@ pub enum RecordKind {
     Workflow = 30,
     WorkflowPart = 31,
     TokenKey = 40,
+    ClientLimits = 41,
 }
 
 impl RecordKind {
@@ -76,6 +77,7 @@ impl RecordKind {
             30 => Some(RecordKind::Workflow),
             31 => Some(RecordKind::WorkflowPart),
             40 => Some(RecordKind::TokenKey),
+            41 => Some(RecordKind::ClientLimits),
             _ => None,
         }
     }

@@ -1,6 +1,7 @@
 //! Refusals: why the core does not carry out a command.
 
 use crate::catalog::Kind;
+use crate::client_limits::ClientLimit;
 use crate::id::{JobId, WebhookId};
 use crate::job::Name;
 use crate::scope::KeyScopes;
@@ -69,6 +70,12 @@ pub enum Refusal {
     QueuePaused {
         queue: Name,
     },
+    /// A limit of the client is reached.
+    OverLimit {
+        limit: ClientLimit,
+        used: u64,
+        max: u64,
+    },
     /// A redrive of the group is running: this job.
     RedriveRunning(JobId),
     ScheduleNotFound,
@@ -126,6 +133,8 @@ impl Refusal {
             }
             Refusal::QueueFull { .. } => Kind::QueueFull,
             Refusal::QueuePaused { .. } => Kind::QueuePaused,
+            Refusal::OverLimit { limit: ClientLimit::StorageBytes, .. } => Kind::StorageQuotaExceeded,
+            Refusal::OverLimit { .. } => Kind::QuotaExceeded,
             Refusal::ScheduleNotFound => Kind::ScheduleNotFound,
             Refusal::WorkerNotFound => Kind::WorkerNotFound,
             Refusal::WebhookNotFound => Kind::WebhookNotFound,

@@ -84,7 +84,8 @@ impl WorkingSet<'_> {
                 | RecordKind::ScheduleCount
                 | RecordKind::Workflow
                 | RecordKind::WorkflowPart
-                | RecordKind::TokenKey => {}
+                | RecordKind::TokenKey
+                | RecordKind::ClientLimits => {}
             }
         }
         found

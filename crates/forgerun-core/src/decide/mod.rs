@@ -22,6 +22,7 @@
 //! | `checkpoints.rs` | checkpoints of jobs |
 //! | `nodes.rs` | nodes: heartbeats, and what they report to each other |
 //! | `keys.rs` | clients and their API keys |
+//! | `client_limits.rs` | limits of clients, and what they use |
 //! | `webhooks.rs` | webhooks, and the keys that deliveries are signed with |
 //! | `deliveries.rs` | deliveries: written, claimed, settled, repeated |
 //! | `due.rs` | effects of time: schedules, leases, timeouts, expiry, retention |
@@ -32,6 +33,7 @@
 
 mod checkpoints;
 mod claim;
+mod client_limits;
 mod conclude;
 mod control;
 mod deliveries;
@@ -119,6 +121,10 @@ pub fn wants(batch: &Batch) -> Wants {
                 wants.clients.insert(named.client);
                 wants.records.insert(ClientName::record_key(named.key()));
             }
+            Command::LimitClient(limits) => {
+                wants.clients.insert(limits.client);
+                client_limits::wants(limits.client, &mut wants);
+            }
             Command::Webhook(webhook) => webhooks::wants(webhook, &mut wants),
             Command::Delivery(delivery) => deliveries::wants(delivery, batch.now, &mut wants),
             Command::Signing(_) => wants.signing_keys = true,
@@ -182,6 +188,7 @@ pub fn decide(batch: &Batch, rows: Rows, render: &dyn Render) -> Changes {
             Command::Register(client) => Ok(set.register(client)),
             Command::Key(key) => set.key(key),
             Command::NameClient(named) => set.name_client(named),
+            Command::LimitClient(limits) => set.limit_client(limits),
             Command::Queue(command) => Ok(set.set_queue(command)),
             Command::Worker(command) => set.worker(command),
             Command::Sink(command) => set.sink(command),

@@ -200,6 +200,10 @@ fn of_rules(refusal: &Refusal) -> RefusedRequest {
             let detail = format!("The queue {queue} is paused; send the job again once it is resumed.");
             refused(&detail).fact("queue", queue.as_str()).retry_after(TROUBLE_AFTER_S)
         }
+        Refusal::OverLimit { limit, used, max } => {
+            let detail = format!("The client's limit `{}` is {max}, and {used} are used.", limit.word());
+            refused(&detail).fact("limit", limit.word()).fact("used", *used).fact("max", *max)
+        }
         Refusal::RedriveRunning(job) => {
             let detail = format!("A redrive of this group is under way: job {job}.");
             refused(&detail).fact("existing_job_id", job.to_string())

@@ -284,6 +284,9 @@ pub const WEBHOOK_LEASE_MARGIN: Duration = Duration::from_secs(20);
 pub(crate) const JOB_TOKEN_MAX: Duration = Duration::from_secs(24 * 3600);
 pub(crate) const JOB_TOKEN_USUAL: Duration = Duration::from_secs(3600);
 
+/// Most requests per minute that a client's own limit can allow.
+pub(crate) const CLIENT_RATE_MAX: u64 = 1_000_000;
+
 /// How long a browser may remember what CORS allows.
 pub(crate) const CORS_MAX_AGE_S: u32 = 600;
 

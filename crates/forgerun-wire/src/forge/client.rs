@@ -6,7 +6,7 @@ use forgerun_core::scope::{KeyScope, KeyScopes};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::admin::AdminKey;
+use crate::admin::{AdminKey, ClientLimitsView, ClientUsageView};
 use crate::request::integer;
 use crate::{request_body, time};
 
@@ -19,6 +19,21 @@ pub struct ClientView {
     /// What people call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+}
+
+/// A client as it sees itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ClientDetail"))]
+pub struct ClientDetailView {
+    /// Who it is.
+    #[serde(flatten)]
+    pub client: ClientView,
+    /// When it registered.
+    pub created_at: String,
+    /// Its limits.
+    pub limits: ClientLimitsView,
+    /// What it uses.
+    pub usage: ClientUsageView,
 }
 
 request_body! {

@@ -3,6 +3,7 @@
 
 mod checkpoints;
 mod claim;
+mod client_limits;
 mod compensation;
 mod conclude;
 mod control;

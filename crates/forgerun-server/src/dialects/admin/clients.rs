@@ -7,11 +7,12 @@ use axum::response::Response;
 use forgerun_core::Refusal;
 use forgerun_core::client::{Client, ClientName};
 use forgerun_core::id::{ClientId, KeyId};
-use forgerun_wire::admin::{AdminClient, AdminClientDetail, AdminKey, AdminPage};
+use forgerun_wire::admin::{AdminClient, AdminClientDetail, AdminKey, AdminPage, CLIENT_LIMITS};
 use forgerun_wire::forge::{KEY, KeyRequest, KeyView, RevokedView};
 
 use super::audit;
 use crate::auth::api_keys::{self, IssuedKey};
+use crate::client_limits;
 use crate::http::{
     ApiError, respond,
     routing::{
@@ -29,6 +30,11 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/clients/{client_id}", "clients", |call| Box::pin(get(call)))
         .access(RouteAccess::Operator)
         .operation("adminGetClient", "Get a client with its keys.")
+        .replies(&[Reply::json::<AdminClientDetail>(200, "The client.")]),
+    Route::patch("/admin/v1/clients/{client_id}", "limit_client", |call| Box::pin(limit(call)))
+        .access(RouteAccess::Operator)
+        .operation("adminLimitClient", "Set limits of a client; null lifts one.")
+        .body(&CLIENT_LIMITS)
         .replies(&[Reply::json::<AdminClientDetail>(200, "The client.")]),
     Route::post("/admin/v1/clients/{client_id}/keys", "create_key", |call| Box::pin(create_key(call)))
         .access(RouteAccess::Operator)
@@ -98,11 +104,23 @@ pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<AdminClientDet
     let client = found(call).await?;
     let keys = call.app.engine.store().api_keys_of(client.id).await?;
     let named: Option<ClientName> = call.app.engine.store().record(client.id.to_string()).await?;
+    let (limits, usage) = client_limits::shown(call.app, client.id).await?;
     let now = call.app.clock.now();
     Ok(AdminClientDetail {
         client: AdminClient::new(&client, named.and_then(|named| named.name), &keys, now),
+        limits,
+        usage,
         keys: keys.iter().map(|key| AdminKey::new(key, now)).collect(),
     })
+}
+
+/// `PATCH /admin/v1/clients/{id}`.
+async fn limit(call: Call<'_>) -> Result<Response, ApiError> {
+    let client = found(&call).await?.id;
+    let members = forgerun_wire::body::object(&call.body)?;
+    client_limits::change(call.app, client, &members).await?;
+    audit::note(call.exchange, "limit_client", &client.to_string());
+    Ok(respond::json(StatusCode::OK, &shown(&call).await?))
 }
 
 /// `POST /admin/v1/clients/{id}/keys`: a new key, unless there is a valid one of that name and

@@ -68,6 +68,12 @@ async fn show(call: Call<'_>) -> Result<Response, ApiError> {
                 div { dt { "Registered" } dd { (parts::moment(now, &view.client.created_at)) } }
                 div { dt { "Last used" } dd { (parts::maybe_moment(now, view.client.last_used_at.as_deref())) } }
                 div { dt { "Valid keys" } dd { (view.client.good_keys) } }
+                (limit("Waiting jobs", Some(view.usage.waiting), view.limits.max_waiting))
+                (limit("Active jobs", Some(view.usage.active), view.limits.max_active))
+                (limit("Stored bytes", Some(view.usage.storage_bytes), view.limits.storage_bytes))
+                (limit("Requests per minute", None, view.limits.rate_per_minute))
+                (limit("Webhooks", None, view.limits.max_webhooks))
+                (limit("Schedules", None, view.limits.max_schedules))
             }
             p { a href={ "/dashboard/jobs?client=" (id) } { "Jobs of this client" } }
         }
@@ -75,6 +81,18 @@ async fn show(call: Call<'_>) -> Result<Response, ApiError> {
         (key_form(&call, id))
     };
     Ok(layout::page(&call, Section::Clients, "Client", &main))
+}
+
+/// What a client uses of a limit. Without either, there is nothing to show.
+fn limit(name: &str, used: Option<i64>, max: Option<u64>) -> Markup {
+    html! {
+        @if used.is_some() || max.is_some() {
+            div { dt { (name) } dd {
+                @if let Some(used) = used { (used) }
+                @if let Some(max) = max { @if used.is_some() { " of " } (max) " at most" }
+            } }
+        }
+    }
 }
 
 fn keys(call: &Call<'_>, view: &AdminClientDetail, now: Time) -> Markup {
