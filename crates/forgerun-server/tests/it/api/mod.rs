@@ -3,6 +3,7 @@
 mod admin;
 mod auth;
 mod batches;
+mod client_limits;
 mod connections;
 mod contract;
 mod dead_letters;
