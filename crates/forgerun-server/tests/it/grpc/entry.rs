@@ -142,7 +142,7 @@ async fn a_call_refuses_a_key_without_its_scope() {
     assert!(listed.is_ok(), "{listed:?}");
     let enqueue = v1::EnqueueRequest { r#type: "test.echo".into(), args: vec![], options: None };
     let fetch = v1::FetchRequest { queues: vec!["default".into()], ..Default::default() };
-    let pause = v1::PauseQueueRequest { name: "default".into() };
+    let pause = v1::PauseQueueRequest { queue: "default".into() };
     let refusals = [
         (ojs.enqueue(with_key(&reader, enqueue.clone())).await.map(drop), "submit"),
         (ojs.fetch(with_key(&reader, fetch)).await.map(drop), "work"),
