@@ -1,4 +1,4 @@
-//! KeyScopes: what a key may be used for.
+//! Scopes: what a key may be used for.
 
 /// A permission of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -30,8 +30,8 @@ pub mod bench;
 #[cfg(feature = "amqp")]
 pub mod bridge;
 mod cleanup;
-pub mod client_limits;
-mod client_names;
+mod client_limits;
+pub mod client_names;
 pub mod config;
 pub mod connections;
 pub mod dialects;

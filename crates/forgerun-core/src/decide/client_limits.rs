@@ -1,5 +1,5 @@
-//! Limits of clients. They are exact: a limited client's counts are locked before they are compared.
-//! Other clients cost one more record to look for.
+//! Limits of clients. They are exact: the counts of a limited client are locked before they are
+//! compared. Other clients cost one more record to look for.
 //!
 //! Steps of workflows that were accepted, retries and results are always taken, so usage may exceed
 //! a limit.

@@ -1,6 +1,6 @@
-//! Job tokens: they read one job, for a browser that must not have a key. A token holds the job, its
-//! client and its end, signed with a key that all nodes share. Nothing is stored per token: it ends
-//! with its time, or finds nothing once the job is deleted.
+//! Job tokens: they read one job, for a browser that must not have a key. A token holds the job,
+//! its client and its end, signed with a key that all nodes share. Nothing is stored per token: it
+//! ends with its time, or finds nothing once the job is deleted.
 
 use std::time::Duration;
 

@@ -2,6 +2,7 @@
 //! body and its parameters, and what it names itself.
 
 use forgerun_core::catalog::Kind;
+use forgerun_core::scope::KeyScope;
 
 use super::rows::{Row, path_parameters};
 use crate::http::routing::{Callers, RateCount, Verb};
@@ -44,6 +45,9 @@ pub(super) fn of(row: &Row) -> Vec<Kind> {
     all.extend(of_callers(row));
     if row.verb != Verb::Get {
         all.extend(WRITING);
+    }
+    if row.verb == Verb::Post && row.scopes.contains(KeyScope::Submit) {
+        all.push(Kind::StorageQuotaExceeded);
     }
     if !row.operation.query.is_empty() || row.callers == Callers::Operator {
         all.push(Kind::MalformedRequest);

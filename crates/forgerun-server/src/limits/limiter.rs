@@ -149,7 +149,7 @@ impl Limiter {
             let refused = RefusedRequest::new(Kind::RateLimited, "More requests in a minute than allowed.");
             let limit = rate_status.map_or(0, |rate_status| rate_status.limit);
             let refused = match own {
-                Some(_) => refused.fact("limit", ClientLimit::RatePerMinute.word()),
+                Some(_) => refused.fact("client_limit", ClientLimit::RatePerMinute.word()),
                 None => refused,
             };
             return (rate_status, Err(refused.limited(limit.into(), MINUTE, too_early_s).into()));

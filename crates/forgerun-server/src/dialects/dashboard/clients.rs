@@ -139,7 +139,7 @@ fn key_form(call: &Call<'_>, client: &str) -> Markup {
             form method="post" action={ "/dashboard/clients/" (client) "/keys" } {
                 (parts::csrf(call.app, call.exchange))
                 label for="key-name" { "Name" }
-                input #key-name type="text" name="name" maxlength="100" required
+                input #key-name type="text" name="name" maxlength="100" required;
                 fieldset {
                     legend { "Scopes" }
                     @for scope in KeyScope::ALL.map(KeyScope::word) {
@@ -147,7 +147,7 @@ fn key_form(call: &Call<'_>, client: &str) -> Markup {
                     }
                 }
                 label for="key-days" { "Valid for days" }
-                input #key-days type="number" name="days" min="1" max="3650" value="365" required
+                input #key-days type="number" name="days" min="1" max="3650" value="365" required;
                 button .primary type="submit" { "Make key" }
             }
         }

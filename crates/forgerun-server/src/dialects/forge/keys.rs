@@ -1,4 +1,5 @@
-//! Keys of a client: list, create, renew, revoke. The secret is shown once; only its digest is stored.
+//! Keys of a client: list, create, renew, revoke. The secret is shown once; only its digest is
+//! stored.
 
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;

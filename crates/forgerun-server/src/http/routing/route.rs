@@ -237,7 +237,8 @@ impl Route {
         Route { access, ..self }
     }
 
-    /// The scope that a client's key needs. A `GET` needs `read` by default; all others name theirs.
+    /// The scope that a client's key needs. A `GET` needs `read` by default; all others name
+    /// theirs.
     pub const fn scope(self, scope: KeyScope) -> Route {
         Route { scopes: KeyScopes::NONE.with(scope), ..self }
     }

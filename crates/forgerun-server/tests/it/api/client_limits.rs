@@ -88,7 +88,10 @@ async fn a_client_has_its_own_rate() {
         assert_eq!(answer.header("x-ratelimit-limit"), Some("2"));
     }
     let refused = client.get("/v1/jobs").await.expect(429);
-    assert_eq!(refused["details"]["limit"], "rate_per_minute", "{refused}");
+    assert_eq!(
+        (&refused["details"]["limit"], &refused["details"]["client_limit"]),
+        (&json!(2), &json!("rate_per_minute"))
+    );
     other.get("/v1/jobs").await.expect(200);
     limit(&server, &client.id, json!({"rate_per_minute": null})).await.expect(200);
     client.get("/v1/jobs").await.expect(200);
