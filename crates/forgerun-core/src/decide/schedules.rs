@@ -124,7 +124,7 @@ impl WorkingSet<'_> {
     /// Counts one more schedule of a client, within the bound.
     fn count_schedule(&mut self, id: &ScheduleId) -> Result<(), Refusal> {
         let mut count = self.schedule_count(id);
-        self.check_client_limit(id.owner.client, ClientLimit::MaxSchedules, count.n as u64)?;
+        self.check_client_limit(id.owner.client, ClientLimit::MaxSchedules, count.n)?;
         if count.n >= limits::SCHEDULES_MAX {
             return Err(Refusal::TooManySchedules);
         }
