@@ -27,6 +27,10 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
+    pub fn bytes(&self) -> u64 {
+        (self.state.len() + self.notes.len()) as u64
+    }
+
     /// Whether the checkpoint belongs to this job, not to an earlier, deleted one with the same id.
     pub fn is_of(&self, job: &Job) -> bool {
         self.job == job.id && self.saved_at >= job.head.created_at

@@ -9,6 +9,7 @@ use core::time::Duration;
 use crate::codec::{Corrupt, Fields, Writer};
 use crate::id::{ClientId, KeyId};
 use crate::record::{RecordKind, Stored};
+use crate::scope::KeyScopes;
 use crate::time::Time;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,10 +90,14 @@ pub struct ApiKey {
     pub created_at: Time,
     /// The key is refused from then on.
     pub expires_at: Option<Time>,
-    /// The key is refused since then.
+    /// The key is refused from then on. In the future for a replaced key that stays valid for a
+    /// while.
     pub revoked_at: Option<Time>,
     /// Last use, to within a minute.
     pub last_used_at: Option<Time>,
+    /// `None` for the client's primary key.
+    pub name: Option<String>,
+    pub scopes: KeyScopes,
 }
 
 impl ApiKey {
@@ -104,7 +109,16 @@ impl ApiKey {
     /// Whether the key is valid at `now`, or expired no longer than `grace` ago without being
     /// revoked.
     pub fn is_good_within(&self, now: Time, grace: Duration) -> bool {
-        self.revoked_at.is_none() && self.expires_at.is_none_or(|expires_at| now < expires_at + grace)
+        !self.is_revoked(now) && self.expires_at.is_none_or(|expires_at| now < expires_at + grace)
+    }
+
+    pub fn is_revoked(&self, now: Time) -> bool {
+        self.revoked_at.is_some_and(|revoked_at| revoked_at <= now)
+    }
+
+    /// Whether a newer key has taken its place. It may still be valid.
+    pub const fn is_replaced(&self) -> bool {
+        self.revoked_at.is_some()
     }
 }
 

@@ -28,6 +28,7 @@ use core::time::Duration;
 use crate::catalog::Kind;
 use crate::checkpoint::Checkpoint;
 use crate::client::{ApiKey, Client, ClientName};
+use crate::client_limits::ClientLimits;
 use crate::delivery::Delivery;
 use crate::failure::FailureId;
 use crate::id::{BlobId, ClientId, ExecutionId, JobId};
@@ -47,11 +48,12 @@ use crate::set_aside::RowId;
 use crate::sink::SinkCursor;
 use crate::tally::NodeTally;
 use crate::time::Time;
+use crate::token_key::TokenKey;
 use crate::webhook::{SigningKey, Webhook};
 pub use audit::{Audited, AuditedChange};
 pub use checkpoint::CheckpointCommand;
 pub use failure::{FailureCommand, FailuresDue};
-pub use key::KeyCommand;
+pub use key::{KeyCaller, KeyCommand};
 pub use queue::{QueueChange, QueueCommand};
 pub use redrive::{RedriveCommand, RedriveStep, RedriveTarget};
 pub use refusal::Refusal;
@@ -103,6 +105,8 @@ pub enum Command {
     Forget(Owned),
     Register(Client),
     NameClient(ClientName),
+    /// Set all limits of a client; without any, it has only those of all clients.
+    LimitClient(ClientLimits),
     Key(KeyCommand),
     Queue(QueueCommand),
     /// A heartbeat, directive or loss of an external worker.
@@ -130,6 +134,8 @@ pub enum Command {
     EndSession(EndedSession),
     /// A change, and its entry in the audit trail.
     Audited(Box<Audited>),
+    /// Store the key of job tokens, unless there is one.
+    TokenKey(TokenKey),
     /// Return a row that was set aside to service, if it is readable again.
     Restore(RowId),
 }

@@ -254,6 +254,12 @@ pub const UNPARK_MAX: usize = 64;
 /// for the case that the job that got the place never used it.
 pub const PARKED: Duration = Duration::from_secs(60);
 
+/// Named keys of one client, beside its primary key. All are loaded when one changes.
+pub const NAMED_KEYS_MAX: usize = 20;
+
+/// How long a replaced key can stay valid.
+pub const KEY_OVERLAP_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
+
 /// Webhooks of one client: each gets a delivery in the transaction of the event.
 pub const WEBHOOKS_MAX: usize = 50;
 

@@ -44,6 +44,8 @@ pub enum RecordKind {
     AuditEntry = 45,
     AuditChain = 46,
     AuditCount = 47,
+    TokenKey = 40,
+    ClientLimits = 41,
 }
 
 impl RecordKind {
@@ -92,6 +94,8 @@ impl RecordKind {
             45 => Some(RecordKind::AuditEntry),
             46 => Some(RecordKind::AuditChain),
             47 => Some(RecordKind::AuditCount),
+            40 => Some(RecordKind::TokenKey),
+            41 => Some(RecordKind::ClientLimits),
             _ => None,
         }
     }

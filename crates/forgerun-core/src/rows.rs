@@ -101,16 +101,19 @@ pub struct DueWant {
 pub struct MoreRows {
     pub jobs: BTreeSet<JobId>,
     pub records: BTreeSet<RecordKey>,
+    /// Keys of counts.
+    pub counts: BTreeSet<Name>,
 }
 
 impl MoreRows {
     pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.records.is_empty()
+        self.jobs.is_empty() && self.records.is_empty() && self.counts.is_empty()
     }
 
     pub fn extend(&mut self, more: MoreRows) {
         self.jobs.extend(more.jobs);
         self.records.extend(more.records);
+        self.counts.extend(more.counts);
     }
 }
 
@@ -119,6 +122,7 @@ impl Wants {
         let mut wants = self.clone();
         wants.jobs_sought.extend(&more.jobs);
         wants.records.extend(more.records.iter().cloned());
+        wants.counts.extend(more.counts.iter().cloned());
         wants
     }
 }

@@ -27,7 +27,7 @@ use tokio::time::timeout;
 
 use crate::attendance::Attendance;
 use crate::audit::{self, WrongKeys};
-use crate::auth::{ApiKeyCache, Sessions};
+use crate::auth::{ApiKeyCache, JobTokens, Sessions};
 use crate::client_names::ClientNames;
 use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
 use crate::events::sse::Hub;
@@ -64,6 +64,7 @@ pub struct App {
     /// Timeouts.
     pub bounds: Bounds,
     pub api_keys: ApiKeyCache,
+    pub(crate) job_tokens: JobTokens,
     pub limiter: Limiter,
     /// Answers that are not written yet.
     pub unwritten: Arc<Unwritten>,
@@ -175,6 +176,7 @@ impl App {
             started_at: clock.now(),
             node: node_name(&*clock),
             api_keys: ApiKeyCache::default(),
+            job_tokens: JobTokens::default(),
             body_cache: BodyCache::default(),
             ready_results: ReadyResults::default(),
             schemas: SchemaCache::default(),

@@ -31,6 +31,7 @@ pub mod auth;
 #[cfg(feature = "amqp")]
 pub mod bridge;
 mod cleanup;
+mod client_limits;
 pub mod client_names;
 pub mod config;
 pub mod connections;

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use forgerun_core::audit::{AuditChain, AuditCount, AuditEntry, AuditFault, Verifier};
+use forgerun_core::client_limits::ClientUsage;
 use forgerun_core::history::EventKind;
-use forgerun_core::id::JobId;
+use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::invariants;
 use forgerun_core::job::Job;
 use forgerun_core::rows::Counts;
+use forgerun_core::state::State;
 use forgerun_core::{Command, Refusal};
 use forgerun_engine::Error;
 use forgerun_store::{Filter, Store};
@@ -296,6 +298,20 @@ async fn reckon_counts(context: &SimContext, store: &dyn Store) {
             context
                 .log
                 .broken(format!("queue {}: counted {:?}, found {recount:?}", stats.queue, stats.counts));
+        }
+    }
+    let mut recount: std::collections::BTreeMap<ClientId, ClientUsage> = Default::default();
+    for job in &jobs {
+        let usage = recount.entry(job.head.client).or_default();
+        let is_real = !job.head.is_simulated() && job.head.workflow_head.is_none();
+        usage.waiting += i64::from(job.state == State::Queued);
+        usage.active += i64::from(job.state.is_active() && is_real);
+        usage.bytes += job.stored_bytes.cast_signed();
+    }
+    for (client, recount) in recount {
+        let counted = store.client_usage(client).await.expect("the store is calm");
+        if counted != recount {
+            context.log.broken(format!("client {client}: counted {counted:?}, found {recount:?}"));
         }
     }
 }

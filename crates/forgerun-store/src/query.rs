@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forgerun_core::client::{ApiKey, Client};
+use forgerun_core::client_limits::ClientUsage;
 use forgerun_core::command::Content;
 use forgerun_core::delivery::{Delivery, DeliveryStatus};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -399,12 +400,21 @@ impl dyn Store {
 
     /// Every queue that has a job, by its key.
     pub async fn queues(&self) -> Result<Vec<QueueCounts>, Error> {
-        page!(self, Query::Queues { prefix: String::new() }, Queues)
+        let found: Result<Vec<QueueCounts>, Error> =
+            page!(self, Query::Queues { prefix: String::new() }, Queues);
+        let mut queues = found?;
+        queues.retain(|queue| !ClientUsage::is_key(&queue.queue));
+        Ok(queues)
     }
 
     /// The queues of an owner that have a job, by key.
     pub async fn queues_of(&self, owner: &Owner) -> Result<Vec<QueueCounts>, Error> {
         page!(self, Query::Queues { prefix: owner.prefix() }, Queues)
+    }
+
+    /// What a client uses of its limits.
+    pub async fn client_usage(&self, client: ClientId) -> Result<ClientUsage, Error> {
+        Ok(ClientUsage::from_counts(&self.counts(ClientUsage::key(client)).await?))
     }
 
     /// Where the jobs of a queue stand, by its key.

@@ -80,6 +80,7 @@ pub const fn http(kind: Kind, dialect: Dialect) -> u16 {
             }
         }
         Kind::RateLimited | Kind::QuotaExceeded => 429,
+        Kind::StorageQuotaExceeded => 507,
         Kind::QueueFull => {
             if ojs {
                 429

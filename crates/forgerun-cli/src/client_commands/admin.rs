@@ -1,6 +1,9 @@
 //! Clients and keys.
 
-use forgerun_client::forge::Key;
+use std::time::Duration;
+
+use forgerun_client::forge::{Key, KeyRequest};
+use forgerun_problem::Timestamp;
 use serde_json::json;
 
 use super::CommandError;
@@ -61,11 +64,24 @@ pub(super) async fn keys(command: &Keys) -> Result<Exit, CommandError> {
     match command {
         Keys::Issue(flags) => {
             let client = flags.connection.operator()?;
-            let key = client.forge().issue_key(&flags.client_id, flags.rotate).await?;
+            let request = KeyRequest {
+                rotate: flags.rotate,
+                name: flags.name.clone(),
+                scopes: Some(flags.scopes.clone()).filter(|scopes| !scopes.is_empty()),
+                expires_at: flags.expires.map(expiry).transpose()?,
+                overlap_s: flags.overlap.map(|overlap| overlap.as_secs()),
+            };
+            let key = client.forge().create_key(&flags.client_id, &request).await?;
             show(&flags.connection, &key)
         }
+        Keys::List(flags) => {
+            list_keys(&flags.connection, &flags.client_id).await?;
+            Ok(Exit::Done)
+        }
         Keys::Renew(flags) => {
-            let key = flags.connection.client()?.forge().renew_key(&flags.client_id).await?;
+            let forge = flags.connection.client()?;
+            let overlap = flags.overlap.unwrap_or_default();
+            let key = forge.forge().renew_key_with_overlap(&flags.client_id, overlap).await?;
             show(&flags.connection, &key)
         }
         Keys::Revoke(flags) => {
@@ -79,6 +95,42 @@ pub(super) async fn keys(command: &Keys) -> Result<Exit, CommandError> {
             Ok(Exit::Done)
         }
     }
+}
+
+fn expiry(span: Duration) -> Result<String, CommandError> {
+    let at = now().checked_add(span).and_then(|at| Timestamp::try_from(at).ok());
+    let at = at.ok_or_else(|| CommandError::Usage("--expires lies too far ahead".to_owned()))?;
+    Ok(at.to_string())
+}
+
+async fn list_keys(connection: &Connection, client_id: &str) -> Result<(), CommandError> {
+    let screen = Screen::of(connection);
+    let keys = connection.operator()?.forge().keys(client_id).await?;
+    if screen.json {
+        screen.json(&json!({"items": keys}))?;
+        return Ok(());
+    }
+    let mut table = Table::new(&["KEY", "NAME", "STATUS", "SCOPES", "EXPIRES", "LAST USED", "PREFIX"], &[3]);
+    for key in &keys {
+        let when = |at: &str| if screen.tables { relative(at, now()) } else { at.to_owned() };
+        let status = match (key.good, &key.revoked_at) {
+            (true, None) => "valid",
+            (true, Some(_)) => "replaced",
+            (false, Some(_)) => "revoked",
+            (false, None) => "expired",
+        };
+        table.row(vec![
+            key.key_id.clone(),
+            key.name.clone().unwrap_or_else(|| "(primary)".to_owned()),
+            status.to_owned(),
+            key.scopes.join(","),
+            key.revoked_at.as_ref().or(key.expires_at.as_ref()).map(|at| when(at)).unwrap_or_default(),
+            key.last_used_at.as_deref().map(when).unwrap_or_default(),
+            key.key_prefix.clone(),
+        ]);
+    }
+    table.print(&screen)?;
+    Ok(())
 }
 
 /// Prints only the secret on standard output, so that a script can store it.

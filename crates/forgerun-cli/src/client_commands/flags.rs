@@ -493,8 +493,10 @@ pub struct ConnectionFlags {
 pub enum Keys {
     /// Create a key and print it; it is shown only once
     Issue(IssueFlags),
-    /// Replace the key of this call by a new one, and print it
-    Renew(ClientFlags),
+    /// List the keys of a client, without their secrets
+    List(ClientFlags),
+    /// Replace the primary key by a new one, and print it
+    Renew(RenewFlags),
     /// Revoke a key
     Revoke(RevokeFlags),
 }
@@ -504,9 +506,33 @@ pub struct IssueFlags {
     /// The client
     #[arg(value_parser = NonEmptyStringValueParser::new())]
     pub(crate) client_id: String,
-    /// Replace the keys that the client has
+    /// Make a further key of this name, beside the primary one
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) name: Option<String>,
+    /// What the named key may do: submit, read, work, manage, keys [default: all]
+    #[arg(long, value_name = "SCOPE,…", value_delimiter = ',', requires = "name")]
+    pub(crate) scopes: Vec<String>,
+    /// How long the named key is valid
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, requires = "name")]
+    pub(crate) expires: Option<Duration>,
+    /// Replace the valid key of that name
     #[arg(long)]
     pub(crate) rotate: bool,
+    /// How long the replaced key stays valid
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse, requires = "rotate")]
+    pub(crate) overlap: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+}
+
+#[derive(Debug, Args)]
+pub struct RenewFlags {
+    /// The client
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) client_id: String,
+    /// How long the replaced key stays valid
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(crate) overlap: Option<Duration>,
     #[command(flatten)]
     pub(crate) connection: Connection,
 }

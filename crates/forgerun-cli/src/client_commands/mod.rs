@@ -80,7 +80,7 @@ fn is_for_operator(command: &ClientCommand) -> bool {
     match command {
         ClientCommand::Failures(_) | ClientCommand::Redrive(_) | ClientCommand::Clients(_) => true,
         ClientCommand::Keys(command) => match command {
-            Keys::Issue(_) | Keys::Revoke(_) => true,
+            Keys::Issue(_) | Keys::List(_) | Keys::Revoke(_) => true,
             Keys::Renew(_) => false,
         },
         ClientCommand::Queues(flags) => match &flags.command {

@@ -1,11 +1,13 @@
 //! Clients, keys and webhooks of `/v1`.
 
-use forgerun_wire::forge::{KeyRequest, RevokeRequest, RevokedView, event_names};
+use std::time::Duration;
+
+use forgerun_wire::forge::{KeyListView, KeyRequest, RevokeRequest, RevokedView, event_names};
 use http::Method;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{ClientId, Forge, Key};
+use super::{ClientId, Forge, Key, KeyEntry};
 use crate::client::Call;
 use crate::error::Error;
 use crate::path::segment;
@@ -60,23 +62,53 @@ impl Forge<'_> {
         self.client.fetch(&Call::new(Method::PATCH, url).json(&json!({"name": name}))?).await
     }
 
-    /// A key for a client. Its secret is shown this once; a client that has a key gets its description instead, unless
-    /// `rotate` asks for a new one that replaces it.
+    /// The primary key of a client. Its secret is shown this once; a client that has a key gets its description instead,
+    /// unless `rotate` asks for a new one that replaces it.
     ///
     /// # Errors
     /// [`Error::Auth`] or [`Error::Resource`].
     pub async fn issue_key(&self, client_id: &str, rotate: bool) -> Result<Key, Error> {
+        self.create_key(client_id, &KeyRequest { rotate, ..KeyRequest::default() }).await
+    }
+
+    /// A key for a client, with a name, scopes and an expiry if the request has them.
+    ///
+    /// # Errors
+    /// [`Error::Auth`], [`Error::Validation`] or [`Error::Resource`].
+    pub async fn create_key(&self, client_id: &str, request: &KeyRequest) -> Result<Key, Error> {
         let key = self.client.new_key();
-        let call = self.client.post(&keys(client_id, ""))?.json(&KeyRequest { rotate })?.idempotent(&key)?;
+        let call = self.client.post(&keys(client_id, ""))?.json(request)?.idempotent(&key)?;
         self.client.fetch(&call).await
     }
 
-    /// A new key in place of the present one.
+    /// The keys of a client, without their secrets.
+    ///
+    /// # Errors
+    /// [`Error::Auth`] or [`Error::Resource`].
+    pub async fn keys(&self, client_id: &str) -> Result<Vec<KeyEntry>, Error> {
+        let list: KeyListView = self.client.fetch(&self.client.get(&keys(client_id, ""))?).await?;
+        Ok(list.items)
+    }
+
+    /// A new primary key in place of the present one.
     ///
     /// # Errors
     /// [`Error::Auth`] or [`Error::Resource`].
     pub async fn renew_key(&self, client_id: &str) -> Result<Key, Error> {
-        self.client.fetch(&self.client.post(&keys(client_id, "/renew"))?).await
+        self.renew_key_with_overlap(client_id, Duration::ZERO).await
+    }
+
+    /// The same; the replaced key stays valid for so many whole seconds.
+    ///
+    /// # Errors
+    /// [`Error::Auth`], [`Error::Validation`] or [`Error::Resource`].
+    pub async fn renew_key_with_overlap(&self, client_id: &str, overlap: Duration) -> Result<Key, Error> {
+        let call = self.client.post(&keys(client_id, "/renew"))?;
+        let call = match overlap.as_secs() {
+            0 => call,
+            seconds => call.json(&json!({"overlap_s": seconds}))?,
+        };
+        self.client.fetch(&call).await
     }
 
     /// Makes a key worthless.

@@ -18,8 +18,9 @@ pub use logs::LogFilter;
 pub use submit::{Submit, Submitted};
 pub use waits::WaitStep;
 
+pub use forgerun_wire::admin::AdminKey as KeyEntry;
 pub use forgerun_wire::forge::{
-    CanceledView as Canceled, ClientView as ClientId, EventView as Event, KeyView as Key,
+    CanceledView as Canceled, ClientView as ClientId, EventView as Event, KeyRequest, KeyView as Key,
     LogLineView as LogLine, LogsView as Logs, PausedView as Paused, ReportView as JobReport,
     RetriedView as Retried, ScheduleView as Schedule,
 };

@@ -406,6 +406,13 @@ catalog! {
             stage: None, retryable: true,
             remedy: "Wait until the allowance is renewed or some jobs have ended, or ask for a larger one.",
         }
+        /// The client has stored as many bytes as it may.
+        StorageQuotaExceeded {
+            rfa: "RFA_REQUEST_RATE_LIMITED", ojs: Some("RATE_LIMITED"),
+            slug: "storage-quota-exceeded", title: "Storage Quota Exceeded",
+            stage: None, retryable: true,
+            remedy: "Delete jobs that are no longer needed, or ask for more storage.",
+        }
         /// The queue holds as many jobs as it may.
         QueueFull {
             rfa: "RFA_EXEC_QUEUE_FULL", ojs: Some("QUEUE_FULL"),

@@ -29,7 +29,7 @@ impl Command {
     /// Whether it is about keys or clients, so that it is audited whatever its caller.
     pub const fn is_about_access(&self) -> bool {
         match self {
-            Command::Register(_) | Command::NameClient(_) => true,
+            Command::Register(_) | Command::NameClient(_) | Command::LimitClient(_) => true,
             Command::Key(key) => !matches!(key, KeyCommand::Used { .. }),
             _ => false,
         }
@@ -50,6 +50,7 @@ impl Command {
             Command::Forget(owned) => ("delete_job", owned.job.to_string()),
             Command::Register(client) => ("register_client", client.id.to_string()),
             Command::NameClient(named) => ("name_client", named.client.to_string()),
+            Command::LimitClient(limits) => ("limit_client", limits.client.to_string()),
             Command::Key(key) => of_key(key)?,
             Command::Queue(queue) => of_queue(queue),
             Command::Worker(WorkerCommand::Direct { worker, to }) => {
@@ -100,6 +101,7 @@ impl Command {
             | Command::Node(_)
             | Command::Tally(_)
             | Command::Spend(_)
+            | Command::TokenKey(_)
             | Command::Audited(_) => return None,
         };
         Some(AuditAction::new(action, target))

@@ -4,34 +4,52 @@ use core::time::Duration;
 
 use crate::client::ApiKey;
 use crate::id::{ClientId, KeyId};
+use crate::scope::KeyScopes;
 
 #[derive(Clone, Debug)]
 pub enum KeyCommand {
-    /// Create a key, unless the client has a valid one: then the answer is that one.
+    /// Create a key, unless the client has a valid one of that name: then the answer is that one.
     Create {
+        /// Its scopes are set by the rules.
         key: ApiKey,
-        /// Revoke the valid keys and create a new one in any case.
+        /// KeyScopes of a named key; `None` for those of the key it replaces, else all.
+        scopes: Option<KeyScopes>,
+        /// Replace the valid keys of that name.
         rotate: bool,
-        /// The caller has no key and may only create the client's first one.
-        first_only: bool,
+        /// How long the replaced keys stay valid.
+        overlap: Duration,
+        by: KeyCaller,
     },
-    /// Replace all keys by a new one. Refused if there is no valid one, unless the caller shows one
-    /// that expired within `grace`.
+    /// Replace the primary key by a new one. Refused if there is no valid one, unless the caller
+    /// shows one that expired within `grace`.
     Renew {
         key: ApiKey,
-        /// Digest of the key that the caller used; `None` for the operator, who needs no key.
-        shown: Option<[u8; 32]>,
+        by: KeyCaller,
         /// How long after its expiry a key can still be renewed (ruling C-114).
         grace: Duration,
+        /// How long the replaced key stays valid.
+        overlap: Duration,
     },
     Revoke {
         client: ClientId,
         key: KeyId,
+        by: KeyCaller,
     },
     Used {
         client: ClientId,
         key: KeyId,
     },
+}
+
+/// Who changes the keys of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyCaller {
+    /// The operator, or the client of a server without keys.
+    Operator,
+    /// A caller without a key, which may only create the client's first one.
+    Anonymous,
+    /// The client, by the key with this digest.
+    Key([u8; 32]),
 }
 
 impl KeyCommand {

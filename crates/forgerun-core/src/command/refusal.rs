@@ -1,8 +1,10 @@
 //! Refusals: why the core does not carry out a command.
 
 use crate::catalog::Kind;
+use crate::client_limits::ClientLimit;
 use crate::id::{JobId, WebhookId};
 use crate::job::Name;
+use crate::scope::KeyScopes;
 use crate::state::State;
 use crate::workflow::BadWorkflow;
 
@@ -21,6 +23,11 @@ pub enum Refusal {
     /// The key has expired and can no longer be renewed: the grace period is over, or the client
     /// has a valid key.
     KeyExpired,
+    /// The key was replaced. It is still valid, but changes no keys.
+    KeyReplaced,
+    /// The key lacks scopes that the command needs.
+    ScopeMissing(KeyScopes),
+    TooManyKeys,
     /// The command is not possible in this state.
     WrongState(State),
     /// The job has ended.
@@ -62,6 +69,12 @@ pub enum Refusal {
     },
     QueuePaused {
         queue: Name,
+    },
+    /// A limit of the client is reached.
+    OverLimit {
+        limit: ClientLimit,
+        used: u64,
+        max: u64,
     },
     /// A redrive of the group is running: this job.
     RedriveRunning(JobId),
@@ -121,6 +134,7 @@ impl Refusal {
             Refusal::KeyNeeded => Kind::Unauthenticated,
             Refusal::NoKeyToRenew => Kind::Duplicate,
             Refusal::KeyExpired => Kind::KeyExpired,
+            Refusal::KeyReplaced | Refusal::ScopeMissing(_) => Kind::Forbidden,
             Refusal::WrongState(_)
             | Refusal::LeaseLost
             | Refusal::NoDeadLetter
@@ -144,6 +158,8 @@ impl Refusal {
             | Refusal::StepExists { .. } => Kind::Duplicate,
             Refusal::QueueFull { .. } => Kind::QueueFull,
             Refusal::QueuePaused { .. } => Kind::QueuePaused,
+            Refusal::OverLimit { limit: ClientLimit::StorageBytes, .. } => Kind::StorageQuotaExceeded,
+            Refusal::OverLimit { .. } => Kind::QuotaExceeded,
             Refusal::ScheduleNotFound => Kind::ScheduleNotFound,
             Refusal::WorkerNotFound => Kind::WorkerNotFound,
             Refusal::WebhookNotFound => Kind::WebhookNotFound,
@@ -152,7 +168,8 @@ impl Refusal {
             | Refusal::TooManyWebhooks
             | Refusal::TooManySchedules
             | Refusal::SchemaExists
-            | Refusal::TooManySchemas => Kind::Duplicate,
+            | Refusal::TooManySchemas
+            | Refusal::TooManyKeys => Kind::Duplicate,
             Refusal::SinkHeld | Refusal::WebhookDisabled | Refusal::DeliveryLost => Kind::IllegalTransition,
             Refusal::DeliveryNotFound => Kind::DeliveryNotFound,
         }

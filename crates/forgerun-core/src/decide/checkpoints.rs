@@ -2,8 +2,10 @@
 
 use alloc::string::ToString;
 
+use super::client_limits;
 use super::working_set::{Slot, WorkingSet};
 use crate::checkpoint::Checkpoint;
+use crate::client_limits::ClientLimit;
 use crate::command::{Answer, CheckpointCommand, LeaseProof, Refusal};
 use crate::id::JobId;
 use crate::limits;
@@ -27,6 +29,7 @@ pub(super) fn wants(command: &CheckpointCommand, wants: &mut Wants) {
             wants.records.insert(MemoIndex::record_key(job.to_string()));
         }
     }
+    command.owned().client.into_iter().for_each(|client| client_limits::wants(client, wants));
 }
 
 impl WorkingSet<'_> {
@@ -81,6 +84,11 @@ impl WorkingSet<'_> {
             CheckpointCommand::SaveStep { step, result, .. } => self.save_step(slot, step, result, saved_at),
             CheckpointCommand::Save { .. } if stands.is_final() => Err(Refusal::WrongState(stands)),
             CheckpointCommand::Save { state, notes, .. } => {
+                let before = known.as_ref().map_or(0, Checkpoint::bytes);
+                let more = (state.len() + notes.len()) as u64;
+                let client = self.job(slot).head.client;
+                self.check_usage(client, ClientLimit::StorageBytes, more.saturating_sub(before))?;
+                self.charge(slot, more.cast_signed() - before.cast_signed());
                 let sequence = known.map_or(0, |known| known.sequence) + 1;
                 let (state, notes) = (state.clone(), notes.clone());
                 let checkpoint = Checkpoint { job, sequence, state, notes, saved_at };
@@ -89,7 +97,8 @@ impl WorkingSet<'_> {
             }
             CheckpointCommand::Delete(_) => {
                 self.forget_steps(job);
-                if known.is_some() {
+                if let Some(known) = known {
+                    self.charge(slot, -known.bytes().cast_signed());
                     self.remove_record(Checkpoint::record_key(job.to_string()));
                 }
                 Ok(Answer::Settled)

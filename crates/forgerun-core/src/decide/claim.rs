@@ -12,11 +12,13 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::working_set::{Slot, WorkingSet};
-use super::{queues, workers};
+use super::{client_limits, queues, workers};
+use crate::client_limits::ClientLimit;
 use crate::command::{Answer, Claim, Refusal};
 use crate::history::RetryStatus;
 use crate::job::{Cancellation, Lease, Limit, Name, Parked, Rate};
 use crate::limits;
+use crate::queue::QueueId;
 use crate::record::Stored;
 use crate::rows::Wants;
 use crate::state::{Cause, State};
@@ -31,6 +33,9 @@ pub(super) fn wants(claim: &Claim, wants: &mut Wants) {
         let wanted = wants.shelves.entry(shelf).or_default();
         *wanted = (*wanted + claim.limit).min(limits::CLAIM_JOBS_MAX);
         queues::wants_settings(&queue, wants);
+        if let Some(owner) = &queue.owner {
+            client_limits::wants(owner.client, wants);
+        }
     }
     wants.records.extend(workers::claimant(claim).map(|worker| Worker::record_key(worker.key())));
     wants.active |= claim.active_max.is_some();
@@ -64,6 +69,11 @@ impl WorkingSet<'_> {
             let (active_max, rate) = (self.active_max(&queue), self.rate(&queue));
             while jobs.len() < limit && !capped {
                 let Some(slot) = self.first_on(&shelf) else { break };
+                if self.holds_enough(&queue) {
+                    queue_full = true;
+                    self.closed.insert(shelf.clone());
+                    break;
+                }
                 self.ask_for_exact_active(claim.active_max);
                 if let Some(active_max) = active_max {
                     self.ask_for_exact_queue(&shelf.name);
@@ -92,6 +102,12 @@ impl WorkingSet<'_> {
         }
         let capped = capped || (queue_full && !more && jobs.is_empty());
         Ok(Answer::Claimed { jobs, more: more && !capped, capped })
+    }
+
+    /// Whether the workers of a client hold as many jobs as they may.
+    fn holds_enough(&mut self, queue: &QueueId) -> bool {
+        let Some(owner) = &queue.owner else { return false };
+        self.check_usage(owner.client, ClientLimit::MaxActive, 1).is_err()
     }
 
     /// A bound that may be reached needs the exact number of active jobs. Below half of the

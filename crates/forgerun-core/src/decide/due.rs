@@ -94,7 +94,9 @@ impl WorkingSet<'_> {
                 | RecordKind::ElementPart
                 | RecordKind::Signal
                 | RecordKind::AuditChain
-                | RecordKind::AuditCount => {}
+                | RecordKind::AuditCount
+                | RecordKind::TokenKey
+                | RecordKind::ClientLimits => {}
             }
         }
         found

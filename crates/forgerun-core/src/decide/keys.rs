@@ -1,13 +1,17 @@
 //! Clients and their keys: creation, repetition, renewal, revocation.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::working_set::WorkingSet;
 use crate::client::{ApiKey, Client, ClientName};
-use crate::command::{Answer, KeyCommand, Refusal};
+use crate::command::{Answer, KeyCaller, KeyCommand, Refusal};
 use crate::id::{ClientId, KeyId};
+use crate::limits;
 use crate::record::Stored;
+use crate::scope::{KeyScope, KeyScopes};
+use crate::time::Time;
 
 impl WorkingSet<'_> {
     pub(super) fn register(&mut self, client: &Client) -> Answer {
@@ -29,14 +33,20 @@ impl WorkingSet<'_> {
         let client = command.client();
         let keyed = self.clients.get(&client).ok_or(Refusal::ClientNotFound)?.keyed;
         match command {
-            KeyCommand::Create { first_only: true, .. } if keyed || self.has_key(client) => {
+            KeyCommand::Create { by: KeyCaller::Anonymous, key, .. }
+                if keyed || key.name.is_some() || self.has_key(client) =>
+            {
                 Err(Refusal::KeyNeeded)
             }
-            KeyCommand::Create { key, rotate, .. } => Ok(self.create_key(key, *rotate)),
-            KeyCommand::Renew { key, shown, grace } => self.renew_key(key, *shown, *grace),
-            KeyCommand::Revoke { key, .. } => {
+            KeyCommand::Create { key, scopes, rotate, overlap, by } => {
+                let replacing = rotate.then_some(*overlap);
+                self.create_key(key, *scopes, replacing, *by)
+            }
+            KeyCommand::Renew { key, by, grace, overlap } => self.renew_key(key, *by, *grace, *overlap),
+            KeyCommand::Revoke { key, by, .. } => {
                 let known = self.api_keys.get(key).filter(|known| known.client == client);
-                known.ok_or(Refusal::KeyNotFound)?;
+                let known = known.ok_or(Refusal::KeyNotFound)?;
+                self.check_key_caller(client, *by, known.scopes)?;
                 self.revoke(*key);
                 Ok(Answer::Settled)
             }
@@ -50,41 +60,91 @@ impl WorkingSet<'_> {
         }
     }
 
-    fn create_key(&mut self, key: &ApiKey, rotate: bool) -> Answer {
-        let newest = self.good_keys(key.client).last().and_then(|id| self.api_keys.get(id)).cloned();
-        match newest {
-            Some(key) if !rotate => Answer::Key { key, created: false },
-            Some(_) | None => {
-                self.revoke_all(key.client);
-                self.put_key(key)
+    /// Refuses a caller that may not change keys with these scopes. The rule that keeps scopes from
+    /// growing: a key changes only keys whose scopes it has, and only while it is not replaced.
+    fn check_key_caller(&self, client: ClientId, by: KeyCaller, scopes: KeyScopes) -> Result<(), Refusal> {
+        let KeyCaller::Key(digest) = by else { return Ok(()) };
+        let caller = self.key_of(client, digest).ok_or(Refusal::KeyNotFound)?;
+        if caller.is_replaced() {
+            return Err(Refusal::KeyReplaced);
+        }
+        let missing = scopes.with(KeyScope::Keys).without(caller.scopes);
+        if missing.is_empty() { Ok(()) } else { Err(Refusal::ScopeMissing(missing)) }
+    }
+
+    /// `replacing` is the overlap of a rotation.
+    fn create_key(
+        &mut self,
+        key: &ApiKey,
+        scopes: Option<KeyScopes>,
+        replacing: Option<Duration>,
+        by: KeyCaller,
+    ) -> Result<Answer, Refusal> {
+        let newest = self.current_keys(key.client, key.name.as_deref()).last().cloned();
+        let scopes = scopes.or(newest.as_ref().map(|newest| newest.scopes)).unwrap_or(KeyScopes::ALL);
+        let scopes = if key.name.is_some() { scopes } else { KeyScopes::ALL };
+        match newest.filter(|newest| newest.is_good(self.now)) {
+            Some(newest) if replacing.is_none() => {
+                self.check_key_caller(key.client, by, KeyScopes::NONE)?;
+                Ok(Answer::Key { key: newest, created: false })
+            }
+            Some(newest) => {
+                self.check_key_caller(key.client, by, newest.scopes)?;
+                self.put_key(key, scopes, replacing.unwrap_or_default(), by)
+            }
+            None => {
+                if key.name.is_some() && self.names_of_keys(key) >= limits::NAMED_KEYS_MAX {
+                    return Err(Refusal::TooManyKeys);
+                }
+                self.put_key(key, scopes, replacing.unwrap_or_default(), by)
             }
         }
     }
 
-    /// Replaces all keys of the client by a new one. An expired key may renew itself within the
-    /// grace period only if the client has no valid one: a leaked old key must not replace a valid
-    /// one.
+    /// Replaces the primary key of the client by a new one. An expired key may renew itself within
+    /// the grace period only if the client has no valid one: a leaked old key must not replace a
+    /// valid one.
     fn renew_key(
         &mut self,
         key: &ApiKey,
-        shown: Option<[u8; 32]>,
+        by: KeyCaller,
         grace: Duration,
+        overlap: Duration,
     ) -> Result<Answer, Refusal> {
         let now = self.now;
-        let mut known = self.api_keys.values().filter(|known| known.client == key.client);
-        let shown = shown.and_then(|digest| known.find(|known| known.digest == digest));
-        match (shown, self.good_keys(key.client).is_empty()) {
-            (Some(shown), true) if shown.is_good_within(now, grace) => {}
-            (Some(shown), false) if shown.is_good(now) => {}
+        let shown = match by {
+            KeyCaller::Key(digest) => self.key_of(key.client, digest),
+            KeyCaller::Operator | KeyCaller::Anonymous => None,
+        };
+        let has_good = self.current_keys(key.client, None).any(|known| known.is_good(now));
+        match (shown, has_good) {
+            (Some(shown), false) if shown.name.is_none() && shown.is_good_within(now, grace) => {}
+            (Some(shown), _) if shown.is_good(now) => {}
             (Some(_), _) => return Err(Refusal::KeyExpired),
-            (None, true) => return Err(Refusal::NoKeyToRenew),
-            (None, false) => {}
+            (None, false) => return Err(Refusal::NoKeyToRenew),
+            (None, true) => {}
         }
-        let all: Vec<KeyId> =
-            self.api_keys.values().filter(|known| known.client == key.client).map(|known| known.id).collect();
-        // Expired ones too, or they could renew again.
-        all.into_iter().for_each(|id| self.revoke(id));
-        Ok(self.put_key(key))
+        self.put_key(key, KeyScopes::ALL, overlap, by)
+    }
+
+    /// The key of a client with this digest, valid or not.
+    fn key_of(&self, client: ClientId, digest: [u8; 32]) -> Option<&ApiKey> {
+        self.api_keys.values().find(|key| key.client == client && key.digest == digest)
+    }
+
+    /// The keys of this name that are neither revoked nor replaced, oldest first. They may have
+    /// expired.
+    fn current_keys(&self, client: ClientId, name: Option<&str>) -> impl Iterator<Item = &ApiKey> {
+        let of_client = self.api_keys.values().filter(move |key| key.client == client);
+        of_client.filter(move |key| key.name.as_deref() == name && !key.is_replaced())
+    }
+
+    /// How many other names the keys of the client have.
+    fn names_of_keys(&self, new: &ApiKey) -> usize {
+        let of_client = self.api_keys.values().filter(|key| key.client == new.client && !key.is_replaced());
+        let names =
+            of_client.filter_map(|key| key.name.as_ref()).filter(|name| Some(*name) != new.name.as_ref());
+        names.collect::<BTreeSet<_>>().len()
     }
 
     /// Whether the client has a key, valid or not. A key made by a node of an older version is not
@@ -93,31 +153,48 @@ impl WorkingSet<'_> {
         self.api_keys.values().any(|known| known.client == client)
     }
 
-    /// The valid keys of a client, oldest first.
-    fn good_keys(&self, client: ClientId) -> Vec<KeyId> {
-        let good = self.api_keys.values().filter(|key| key.client == client && key.is_good(self.now));
-        good.map(|key| key.id).collect()
-    }
-
-    fn revoke_all(&mut self, client: ClientId) {
-        self.good_keys(client).into_iter().for_each(|id| self.revoke(id));
-    }
-
-    /// Revokes a key; a second revocation keeps the first moment.
+    /// Revokes a key now; a second revocation keeps the first moment.
     fn revoke(&mut self, id: KeyId) {
-        if let Some(mut key) = self.api_keys.get(&id).filter(|key| key.revoked_at.is_none()).cloned() {
-            key.revoked_at = Some(self.now);
+        self.revoke_at(id, self.now);
+    }
+
+    /// Revokes a key at this moment, or earlier if that was decided before.
+    fn revoke_at(&mut self, id: KeyId, at: Time) {
+        let is_later = |key: &&ApiKey| {
+            key.revoked_at.is_none_or(|revoked_at| at < revoked_at && !key.is_revoked(self.now))
+        };
+        if let Some(mut key) = self.api_keys.get(&id).filter(is_later).cloned() {
+            key.revoked_at = Some(at);
             self.save_key(key);
         }
     }
 
-    fn put_key(&mut self, key: &ApiKey) -> Answer {
+    /// Writes a key, and revokes those of the same name after `overlap`; expired ones at once, so
+    /// that they cannot renew themselves.
+    fn put_key(
+        &mut self,
+        key: &ApiKey,
+        scopes: KeyScopes,
+        overlap: Duration,
+        by: KeyCaller,
+    ) -> Result<Answer, Refusal> {
+        self.check_key_caller(key.client, by, scopes)?;
+        let now = self.now;
+        let of_name = |known: &&ApiKey| known.client == key.client && known.name == key.name;
+        let replaced: Vec<(KeyId, Time)> = self
+            .api_keys
+            .values()
+            .filter(of_name)
+            .map(|known| (known.id, if known.is_good(now) { now + overlap } else { now }))
+            .collect();
+        replaced.into_iter().for_each(|(id, at)| self.revoke_at(id, at));
         if let Some(client) = self.clients.get_mut(&key.client).filter(|client| !client.keyed) {
             client.keyed = true;
             self.changes.clients_keyed.insert(client.id);
         }
+        let key = ApiKey { scopes, ..key.clone() };
         self.save_key(key.clone());
-        Answer::Key { key: key.clone(), created: true }
+        Ok(Answer::Key { key, created: true })
     }
 
     fn save_key(&mut self, key: ApiKey) {

@@ -27,6 +27,7 @@
 //! | `audit.rs` | the audit trail: entries with their changes, and their removal |
 //! | `nodes.rs` | nodes: heartbeats, and what they report to each other |
 //! | `keys.rs` | clients and their API keys |
+//! | `client_limits.rs` | limits of clients, and what they use |
 //! | `webhooks.rs` | webhooks, and the keys that deliveries are signed with |
 //! | `deliveries.rs` | deliveries: written, claimed, settled, repeated |
 //! | `pause.rs` | jobs and workflows: paused, resumed |
@@ -40,6 +41,7 @@ mod added_steps;
 mod audit;
 mod checkpoints;
 mod claim;
+mod client_limits;
 mod conclude;
 mod control;
 mod deliveries;
@@ -87,6 +89,7 @@ use crate::rows::{Changes, DueWant, Render, Rows, Wants};
 use crate::session::EndedSession;
 use crate::tally::NodeTally;
 use crate::time::Time;
+use crate::token_key::TokenKey;
 use working_set::WorkingSet;
 
 /// Commands decided together, in one transaction.
@@ -142,6 +145,10 @@ fn wants_of(command: &Command, now: Time, wants: &mut Wants) {
             wants.clients.insert(named.client);
             wants.records.insert(ClientName::record_key(named.key()));
         }
+        Command::LimitClient(limits) => {
+            wants.clients.insert(limits.client);
+            client_limits::wants(limits.client, wants);
+        }
         Command::Webhook(webhook) => webhooks::wants(webhook, wants),
         Command::Delivery(delivery) => deliveries::wants(delivery, now, wants),
         Command::Signing(_) => wants.signing_keys = true,
@@ -158,6 +165,7 @@ fn wants_of(command: &Command, now: Time, wants: &mut Wants) {
         Command::EndSession(ended) => {
             wants.records.insert(EndedSession::record_key(ended.key()));
         }
+        Command::TokenKey(key) => drop(wants.records.insert(TokenKey::record_key(key.key()))),
         Command::Spend(counts) => {
             wants.records.extend(counts.iter().map(|count| QuotaCount::record_key(count.key())));
         }
@@ -214,6 +222,7 @@ impl WorkingSet<'_> {
             Command::Register(client) => Ok(self.register(client)),
             Command::Key(key) => self.key(key),
             Command::NameClient(named) => self.name_client(named),
+            Command::LimitClient(limits) => self.limit_client(limits),
             Command::Queue(command) => Ok(self.set_queue(command)),
             Command::Worker(command) => self.worker(command),
             Command::Sink(command) => self.sink(command),
@@ -224,6 +233,7 @@ impl WorkingSet<'_> {
             Command::Node(node) => Ok(self.store_record(node)),
             Command::Tally(tally) => Ok(self.store_record(&**tally)),
             Command::EndSession(ended) => Ok(self.store_record(ended)),
+            Command::TokenKey(key) => Ok(self.ensure_token_key(key)),
             Command::Spend(counts) => Ok(self.spend(counts)),
             Command::Schema(command) => self.schema(command),
             Command::Webhook(webhook) => self.webhook(webhook),

@@ -6,11 +6,20 @@ use super::working_set::WorkingSet;
 use crate::command::Answer;
 use crate::quota::QuotaCount;
 use crate::record::{RecordKey, Stored};
+use crate::token_key::TokenKey;
 
 impl WorkingSet<'_> {
     /// Stores a record of a node unchanged.
     pub(super) fn store_record<T: Stored>(&mut self, value: &T) -> Answer {
         self.put_record(value);
+        Answer::Settled
+    }
+
+    /// Stores the key of job tokens, unless there is one.
+    pub(super) fn ensure_token_key(&mut self, key: &TokenKey) -> Answer {
+        if self.record::<TokenKey>(key.key()).is_none() {
+            self.put_record(key);
+        }
         Answer::Settled
     }
 

@@ -6,8 +6,9 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::submit;
 use super::working_set::WorkingSet;
+use super::{client_limits, submit};
+use crate::client_limits::ClientLimit;
 use crate::command::{
     Answer, Cancel, DueTick, Firing, NewJob, Owned, PutSchedule, Refusal, ResumeSchedule, ScheduleCommand,
     Submit, Trigger,
@@ -25,6 +26,7 @@ pub(super) fn wants(command: &ScheduleCommand, wants: &mut Wants) {
     wants.records.insert(Schedule::record_key(command.id().key()));
     if matches!(command, ScheduleCommand::Put(_) | ScheduleCommand::Delete(_)) {
         wants.records.insert(ScheduleCount::record_key(command.id().owner.client.to_string()));
+        client_limits::wants(command.id().owner.client, wants);
     }
     let mut run = |seen: &Schedule, job: JobId, queue_max: Option<u64>| {
         wants.jobs_sought.extend(seen.tick_job);
@@ -122,6 +124,7 @@ impl WorkingSet<'_> {
     /// Counts one more schedule of a client, within the bound.
     fn count_schedule(&mut self, id: &ScheduleId) -> Result<(), Refusal> {
         let mut count = self.schedule_count(id);
+        self.check_client_limit(id.owner.client, ClientLimit::MaxSchedules, count.n)?;
         if count.n >= limits::SCHEDULES_MAX {
             return Err(Refusal::TooManySchedules);
         }
@@ -241,7 +244,9 @@ impl WorkingSet<'_> {
             Ok((_, true)) | Err(Refusal::Duplicate { .. }) => {
                 schedule.skipped(tick.at, TickSkip::Duplicate);
             }
-            Err(Refusal::QueueFull { .. }) => return Ticked::PutOff,
+            Err(Refusal::QueueFull { .. } | Refusal::OverLimit { limit: ClientLimit::MaxWaiting, .. }) => {
+                return Ticked::PutOff;
+            }
             Err(_) => schedule.skipped(tick.at, TickSkip::Refused),
         }
         Ticked::Dealt
@@ -255,7 +260,8 @@ impl WorkingSet<'_> {
             .find(previous)
             .map(|slot| self.job(slot))
             .is_some_and(|job| job.state == State::Queued && job.head.queue_id() == queue);
-        self.is_full(&queue, queue_max, u64::from(leaves_room))
+        let no_room = !leaves_room && self.check_client_room(schedule.head.client, 1, 0).is_err();
+        no_room || self.is_full(&queue, queue_max, u64::from(leaves_room))
     }
 
     fn call_off(&mut self, schedule: &Schedule, job: JobId) {

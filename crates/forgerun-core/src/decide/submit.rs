@@ -5,11 +5,11 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::queues;
 use super::working_set::{Slot, WorkingSet};
+use super::{client_limits, queues};
 use crate::command::{Answer, NewJob, Refusal, Submit};
 use crate::history::RetryStatus;
-use crate::id::JobId;
+use crate::id::{ClientId, JobId};
 use crate::job::{Cancellation, Conflict, IdempotencyKey, Job, Name, Unique};
 use crate::limits;
 use crate::queue::QueueId;
@@ -25,6 +25,7 @@ pub(super) fn wants(submit: &Submit, wants: &mut Wants) {
         }
         wants.uniques.extend(new.head.unique.iter().map(|unique| unique.key));
         wants.webhooks_of.insert(new.head.client);
+        client_limits::wants(new.head.client, wants);
         let queue = new.head.queue_id();
         let key = queue.key();
         if submit.queue_max.is_some_and(|queue_max| queue_max < limits::QUEUE_JOBS) {
@@ -169,7 +170,21 @@ impl WorkingSet<'_> {
             self.note_holder(new, index, &plan, &mut holders);
             plans.push(plan);
         }
+        self.check_client_rooms(submit, &plans)?;
         Ok(plans)
+    }
+
+    /// Refuses a submission for which a client has no room.
+    fn check_client_rooms(&mut self, submit: &Submit, plans: &[SubmitPlan]) -> Result<(), Refusal> {
+        let mut more: BTreeMap<ClientId, (u64, u64)> = BTreeMap::new();
+        for (new, plan) in submit.jobs.iter().zip(plans) {
+            if !matches!(plan, SubmitPlan::Use(_)) {
+                let (n_waiting, bytes) = more.entry(new.head.client).or_default();
+                *n_waiting += u64::from(new.starts_by(self.now) && new.head.workflow_head.is_none());
+                *bytes += new.input.bytes();
+            }
+        }
+        more.into_iter().try_for_each(|(client, (n, bytes))| self.check_client_room(client, n, bytes))
     }
 
     fn note_holder(&self, new: &NewJob, index: usize, plan: &SubmitPlan, holders: &mut HoldersToBe) {

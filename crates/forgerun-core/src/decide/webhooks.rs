@@ -3,7 +3,9 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::client_limits;
 use super::working_set::WorkingSet;
+use crate::client_limits::ClientLimit;
 use crate::command::{Answer, OwnedWebhook, Refusal, SigningCommand, WebhookChange, WebhookCommand};
 use crate::delivery::{Delivery, DeliveryStage, DeliverySubject, Endpoint};
 use crate::id::{ClientId, WebhookId};
@@ -15,7 +17,10 @@ use crate::webhook::{Disabled, DisabledReason, Health, SigningKey, Webhook};
 pub(super) fn wants(command: &WebhookCommand, wants: &mut Wants) {
     let OwnedWebhook { webhook, client, .. } = command.webhook();
     match command {
-        WebhookCommand::Register(_) => drop(wants.webhooks_of.insert(client)),
+        WebhookCommand::Register(_) => {
+            wants.webhooks_of.insert(client);
+            client_limits::wants(client, wants);
+        }
         WebhookCommand::Update { .. } => {
             wants.webhooks.insert(webhook);
             wants.webhooks_of.insert(client);
@@ -36,7 +41,9 @@ impl WorkingSet<'_> {
         match command {
             WebhookCommand::Register(webhook) => {
                 self.check_url(webhook.client, webhook.id, &webhook.url)?;
-                if self.outbox.webhooks_of(webhook.client).count() >= limits::WEBHOOKS_MAX {
+                let known = self.outbox.webhooks_of(webhook.client).count();
+                self.check_client_limit(webhook.client, ClientLimit::MaxWebhooks, known as u64)?;
+                if known >= limits::WEBHOOKS_MAX {
                     return Err(Refusal::TooManyWebhooks);
                 }
                 Ok(self.save_webhook(webhook.clone()))

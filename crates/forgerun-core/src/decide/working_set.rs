@@ -6,10 +6,12 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::client_limits;
 use super::outbox::Outbox;
 use super::records::Records;
 use super::workflows::Workflows;
 use crate::client::{ApiKey, Client};
+use crate::client_limits::ClientUsage;
 use crate::command::{Answer, HeldJob, Owned, Refusal};
 use crate::decide::Batch;
 use crate::failure::{FailureGroup, FailureId};
@@ -187,6 +189,20 @@ impl<'a> WorkingSet<'a> {
         self.record(key.key.clone())
     }
 
+    /// The same for counts.
+    pub(super) fn seek_counts(&mut self, key: &Name) -> Option<Counts> {
+        let counts = self.counts.get(key).copied();
+        if counts.is_none() && !self.asked.counts.contains(key) {
+            self.changes.more.counts.insert(key.clone());
+        }
+        counts
+    }
+
+    pub(super) fn add_counts(&mut self, key: Name, more: &Counts) {
+        self.counts.get_mut(&key).into_iter().for_each(|counts| counts.merge(more));
+        self.changes.counts.entry(key).or_default().merge(more);
+    }
+
     pub(super) fn job(&self, slot: Slot) -> &Job {
         &self.jobs[slot].job
     }
@@ -235,6 +251,8 @@ impl<'a> WorkingSet<'a> {
             cause: Cause::Submit,
             retry_status: RetryStatus::Open,
         };
+        let bytes = self.jobs[slot].input.as_ref().map_or(0, |input| input.bytes());
+        self.charge(slot, bytes.cast_signed());
         self.append_event(slot, kind);
         self.recount(slot);
         self.note_activity(slot, Activity { submitted: 1, ..Activity::default() });
@@ -330,6 +348,8 @@ impl<'a> WorkingSet<'a> {
             self.forget_workflow(id);
         }
         self.forget_checkpoint(id);
+        let bytes = self.jobs[slot].job.stored_bytes.cast_signed();
+        self.add_usage(client, ClientUsage { bytes: -bytes, ..ClientUsage::default() });
         self.jobs[slot].forgotten = true;
         self.recount(slot);
     }
@@ -387,12 +407,16 @@ impl<'a> WorkingSet<'a> {
             return;
         }
         let queue = entry.queue.clone();
-        let count = |counts: &mut Counts| {
-            was.into_iter().for_each(|facet| counts.add(facet, -1));
-            facet.into_iter().for_each(|facet| counts.add(facet, 1));
+        let mut counts = Counts::default();
+        was.into_iter().for_each(|facet| counts.add(facet, -1));
+        facet.into_iter().for_each(|facet| counts.add(facet, 1));
+        let usage = |facet: Option<Facet>| {
+            facet.map_or(ClientUsage::default(), |facet| client_limits::usage_of(&entry.job, facet))
         };
-        self.counts.get_mut(&queue).into_iter().for_each(count);
-        count(self.changes.counts.entry(queue).or_default());
+        let (before, after, client) = (usage(was), usage(facet), entry.job.head.client);
+        self.add_counts(queue, &counts);
+        let (waiting, active) = (after.waiting - before.waiting, after.active - before.active);
+        self.add_usage(client, ClientUsage { waiting, active, bytes: 0 });
     }
 
     /// Adds to the figures of the job's queue.

@@ -235,6 +235,7 @@ impl Job {
         if let Some(FailureId(failure)) = self.failure {
             out.bytes(44, &failure.to_be_bytes());
         }
+        out.number(45, self.stored_bytes);
         bytes
     }
 
@@ -285,6 +286,7 @@ impl Job {
                 let bytes = field.bytes.try_into().map_err(|_| Corrupt)?;
                 self.failure = Some(FailureId(u64::from_be_bytes(bytes)));
             }
+            45 => self.stored_bytes = field.number()?,
             _ => {}
         }
         Ok(())

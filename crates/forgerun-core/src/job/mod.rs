@@ -252,6 +252,12 @@ pub struct Input {
 }
 
 impl Input {
+    /// About how many bytes it takes.
+    pub fn bytes(&self) -> u64 {
+        let items: usize = self.items.iter().map(|item| item.payload.len()).sum();
+        (self.payload.len() + self.meta.len() + self.extra.len() + items) as u64
+    }
+
     pub fn is_empty(&self) -> bool {
         self.payload.is_empty() && self.meta.is_empty() && self.extra.is_empty() && self.items.is_empty()
     }
@@ -378,6 +384,9 @@ pub struct Job {
     pub failure: Option<FailureId>,
     /// Set if it succeeded with a result.
     pub result: Option<ResultNote>,
+    /// Bytes of input, results and checkpoint that are counted as its client's; 0 for a job of an
+    /// older version.
+    pub stored_bytes: u64,
     /// When it is deleted; set once it has ended.
     pub forget_at: Option<Time>,
     pub history: History,
@@ -456,6 +465,7 @@ impl Job {
             expired: false,
             overdue: false,
             dead_lettered_at: None,
+            stored_bytes: 0,
             failure: None,
             result: None,
             forget_at: None,

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::vec::Vec;
 
+use forgerun_core::client_limits::ClientUsage;
 use forgerun_core::failure::{FailureBatch, FailureGroup};
 use forgerun_core::history::{Event, EventKind, JournalEntry};
 use forgerun_core::id::JobId;
@@ -55,7 +56,16 @@ impl World {
         let mut recount: BTreeMap<Name, Counts> = BTreeMap::new();
         for job in self.jobs.values() {
             recount.entry(job.head.queue_id().key()).or_default().add(job.facet(), 1);
+            let is_real = !job.head.is_simulated() && job.head.workflow_head.is_none();
+            let usage = ClientUsage {
+                waiting: i64::from(job.state == State::Queued),
+                active: i64::from(job.state.is_active() && is_real),
+                bytes: job.stored_bytes.cast_signed(),
+            };
+            let key = ClientUsage::key(job.head.client);
+            recount.entry(key).or_default().merge(&usage.to_counts());
         }
+        recount.retain(|_, counts| !counts.is_zero());
         let kept: BTreeMap<_, _> = self.counts.iter().filter(|(_, counts)| !counts.is_zero()).collect();
         assert_eq!(kept, recount.iter().collect(), "the counts are a recount");
     }

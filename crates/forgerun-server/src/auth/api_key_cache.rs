@@ -13,6 +13,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use forgerun_core::Command;
 use forgerun_core::client::ApiKey;
+use forgerun_core::client_limits::{ClientLimit, ClientLimits};
 use forgerun_core::command::KeyCommand;
 use forgerun_core::id::ClientId;
 use forgerun_core::time::Time;
@@ -77,9 +78,14 @@ impl ApiKeyCache {
     ) -> Result<Option<Arc<CachedKey>>, forgerun_engine::Error> {
         let epoch = self.epoch.load(Ordering::Acquire);
         let found = engine.store().api_key(digest).await?;
+        let limits: Option<ClientLimits> = match &found {
+            Some(key) => engine.store().record(key.client.to_string()).await?,
+            None => None,
+        };
         let found = found.map(|key| {
             let used_at = key.last_used_at.map_or(0, Time::as_micros);
             let account = limiter.client(key.client, now);
+            account.set_own_rate(limits.and_then(|limits| limits.get(ClientLimit::RatePerMinute)));
             let checked_at = AtomicI64::new(now.as_micros());
             Arc::new(CachedKey { key, account, checked_at, used_at: AtomicI64::new(used_at) })
         });

@@ -7,10 +7,12 @@ use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::ClientId;
+use forgerun_core::scope::{KeyScope, KeyScopes};
 use forgerun_core::session::EndedSession;
 use forgerun_core::time::Time;
 use forgerun_engine::{Clock, SystemClock};
 use forgerun_problem::Digest;
+use forgerun_wire::problem::RefusedRequest;
 use subtle::ConstantTimeEq;
 
 use crate::app::App;
@@ -27,6 +29,7 @@ pub struct Caller {
     /// Digest of its key; `None` for the client of open mode.
     pub(crate) key: Option<[u8; 32]>,
     pub(crate) expires_at: Option<Time>,
+    pub(crate) scopes: KeyScopes,
     /// The operator's session, if any.
     pub(crate) session: Option<OperatorSession>,
 }
@@ -45,7 +48,7 @@ pub enum Who {
     Client(Caller),
 }
 
-enum Credentials<'a> {
+pub(super) enum Credentials<'a> {
     None,
     /// Blank, of another scheme, not text, or more than one: a proxy may choose another one than we
     /// do.
@@ -53,7 +56,7 @@ enum Credentials<'a> {
     Bearer(&'a str),
 }
 
-fn credentials(headers: &HeaderMap) -> Credentials<'_> {
+pub(super) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = match (values.next(), values.next()) {
         (None, _) => return Credentials::None,
@@ -125,11 +128,12 @@ async fn identify_bearer(app: &App, exchange: &mut Exchange, asked: Asked) -> Re
         client: key.client,
         account: known.account.clone(),
         key: Some(digest),
-        expires_at: key.expires_at,
+        expires_at: key.expires_at.into_iter().chain(key.revoked_at).min(),
+        scopes: key.scopes,
         session: None,
     };
     exchange.caller = Some(caller.clone());
-    if key.revoked_at.is_some() {
+    if key.is_revoked(now) {
         return Err(ApiError::new(Kind::KeyRevoked, "The API key was revoked."));
     }
     let grace = if asked == Asked::Renewal { app.config.auth.renew_grace } else { Duration::ZERO };
@@ -171,6 +175,11 @@ async fn unknown(app: &App, exchange: &Exchange, asked: Asked) -> ApiError {
     unauthenticated(detail)
 }
 
+/// The answer to a job token that was not made here.
+pub(super) async fn unknown_token(app: &App, exchange: &Exchange) -> ApiError {
+    unknown(app, exchange, Asked::Anything).await
+}
+
 /// The answer to an expired key.
 pub(crate) fn expired(can_renew: bool) -> ApiError {
     let detail = match can_renew {
@@ -183,6 +192,19 @@ pub(crate) fn expired(can_renew: bool) -> ApiError {
 /// Whether the operator has a token.
 pub(crate) fn knows_operator(app: &App) -> bool {
     app.admin_digest.is_some()
+}
+
+/// Refuses a client whose key lacks one of these scopes.
+pub(crate) fn check_scopes(caller: &Caller, needed: KeyScopes) -> Result<(), ApiError> {
+    let missing = needed.without(caller.scopes);
+    if missing.is_empty() { Ok(()) } else { Err(scope_missing(missing).into()) }
+}
+
+/// The answer to a key without these scopes.
+pub(crate) fn scope_missing(missing: KeyScopes) -> RefusedRequest {
+    let words = missing.iter().map(KeyScope::word).collect::<Vec<_>>().join(", ");
+    let detail = format!("The API key lacks a scope that this needs: {words}.");
+    RefusedRequest::new(Kind::Forbidden, detail).fact("reason", "scope_missing").fact("scope", words)
 }
 
 /// The client of a request; anonymous callers and the operator are refused.
@@ -204,7 +226,8 @@ pub(crate) async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Re
     };
     exchange.check_local(app).map_err(|why| key_needed(&why))?;
     let account = app.limiter.client(client, exchange.began);
-    let caller = Caller { client, account, key: None, expires_at: None, session: None };
+    let caller =
+        Caller { client, account, key: None, expires_at: None, scopes: KeyScopes::ALL, session: None };
     exchange.caller = Some(caller.clone());
     Ok(Who::Client(caller))
 }
@@ -233,7 +256,14 @@ pub(crate) async fn operator(app: &App, exchange: &mut Exchange) -> Result<Who, 
 pub(crate) fn as_caller(app: &App, exchange: &Exchange) -> Caller {
     let account = app.limiter.address(exchange.address, exchange.began);
     let session = app.sessions.of(&exchange.headers, exchange.began);
-    Caller { client: forgerun_core::redrive::CLIENT, account, key: None, expires_at: None, session }
+    Caller {
+        client: forgerun_core::redrive::CLIENT,
+        account,
+        key: None,
+        expires_at: None,
+        scopes: KeyScopes::ALL,
+        session,
+    }
 }
 
 /// Whether a session has expired or was logged out, perhaps on another node or before this one

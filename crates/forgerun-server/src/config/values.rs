@@ -189,6 +189,20 @@ pub(crate) fn url(text: &str) -> Option<String> {
     whole.then(|| text.trim_end_matches('/').to_owned())
 }
 
+pub(crate) const ORIGIN: &str =
+    "origins such as https://app.example.org or http://localhost:3000, or \"*\" for all";
+
+/// The origin of a page, as browsers send it, or `*`.
+pub(crate) fn origin(text: &str) -> Option<String> {
+    if text == "*" {
+        return Some(text.to_owned());
+    }
+    let uri: Uri = text.parse().ok()?;
+    let has_scheme = matches!(uri.scheme_str(), Some("http" | "https"));
+    let is_bare = text.to_ascii_lowercase() == text && !text.contains('@') && text.matches('/').count() == 2;
+    (has_scheme && is_bare && uri.host().is_some_and(|host| !host.is_empty())).then(|| text.to_owned())
+}
+
 pub(crate) const COLLECTOR: &str =
     "an http or https URL without query and without a password, such as http://127.0.0.1:4318, or nothing";
 

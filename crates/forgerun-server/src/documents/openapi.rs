@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use forgerun_core::catalog::Kind;
+use forgerun_core::scope::KeyScope;
 use forgerun_problem::{MEDIA_TYPE_JSON, MEDIA_TYPE_XML};
 use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::request::RequestBody;
@@ -21,6 +22,7 @@ use super::headers::{self, reference};
 use super::problems;
 use super::refusals;
 use super::rows::{self, Row};
+use crate::auth::TOKEN_PARAMETER;
 use crate::config::{AuthMode, Config};
 use crate::http::routing::{
     Answers, Callers, Verb,
@@ -140,7 +142,7 @@ impl<'a> Fold<'a> {
             "operationId": row.id,
             "tags": [tag(&row.path)],
             "summary": row.summary,
-            "security": self.security(row.callers),
+            "security": self.security(row),
             "parameters": self.parameters(row),
             "responses": self.responses(row),
         });
@@ -150,10 +152,11 @@ impl<'a> Fold<'a> {
         operation
     }
 
-    fn security(&self, callers: Callers) -> Value {
+    fn security(&self, row: &Row) -> Value {
         let is_open = self.config.auth.mode == AuthMode::Open;
-        let (nobody, key, operator) = (json!({}), json!({"apiKey": []}), json!({"adminToken": []}));
-        match callers {
+        let scopes: Vec<&str> = row.scopes.iter().map(KeyScope::word).collect();
+        let (nobody, key, operator) = (json!({}), json!({"apiKey": scopes}), json!({"adminToken": []}));
+        let mut security = match row.callers {
             Callers::Anyone => json!([]),
             Callers::AnyoneOrOperator => json!([nobody, operator]),
             Callers::FirstKey => json!([nobody, key, operator]),
@@ -163,7 +166,11 @@ impl<'a> Fold<'a> {
             Callers::Client => json!([key]),
             Callers::Operator if is_open => json!([nobody, operator]),
             Callers::Operator => json!([operator]),
+        };
+        if let (true, Value::Array(ways)) = (row.operation.job_token, &mut security) {
+            ways.push(json!({"jobToken": []}));
         }
+        security
     }
 
     fn parameters(&mut self, row: &Row) -> Vec<Value> {
@@ -305,6 +312,12 @@ impl<'a> Fold<'a> {
                     "type": "http",
                     "scheme": "bearer",
                     "description": "An API key of a client, as `Authorization: Bearer frk_…`.",
+                },
+                "jobToken": {
+                    "type": "apiKey",
+                    "in": "query",
+                    "name": TOKEN_PARAMETER,
+                    "description": "A token of one job, as `?token=frj_…` or `Authorization: Bearer frj_…`.",
                 },
                 "adminToken": {
                     "type": "http",

@@ -2,6 +2,7 @@
 //! body and its parameters, and what it names itself.
 
 use forgerun_core::catalog::Kind;
+use forgerun_core::scope::KeyScope;
 
 use super::rows::{Row, path_parameters};
 use crate::http::routing::{Callers, RateCount, Verb};
@@ -45,6 +46,9 @@ pub(super) fn of(row: &Row) -> Vec<Kind> {
     if row.verb != Verb::Get {
         all.extend(WRITING);
     }
+    if row.verb == Verb::Post && row.scopes.contains(KeyScope::Submit) {
+        all.push(Kind::StorageQuotaExceeded);
+    }
     if !row.operation.query.is_empty() || row.callers == Callers::Operator {
         all.push(Kind::MalformedRequest);
     }
@@ -71,8 +75,7 @@ fn of_callers(row: &Row) -> Vec<Kind> {
     let own: &[Kind] = match row.callers {
         Callers::Anyone => return Vec::new(),
         Callers::AnyoneOrOperator => return WITH_CREDENTIALS.to_vec(),
-        Callers::FirstKey | Callers::ClientOrOperator => &[],
-        Callers::Client => &[Kind::Forbidden],
+        Callers::FirstKey | Callers::ClientOrOperator | Callers::Client => &[Kind::Forbidden],
         Callers::Operator => return [WITH_CREDENTIALS, &[Kind::Forbidden]].concat(),
     };
     WITH_CREDENTIALS.iter().chain(own).copied().chain(quota).collect()

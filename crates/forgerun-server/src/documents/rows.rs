@@ -3,6 +3,7 @@
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::job::Dialect;
+use forgerun_core::scope::KeyScopes;
 use forgerun_problem::MEDIA_TYPE_JSON;
 use forgerun_wire::problem::RefusedRequest;
 use serde_json::Value;
@@ -20,6 +21,7 @@ pub(super) struct Row {
     pub(super) id: String,
     pub(super) summary: String,
     pub(super) callers: Callers,
+    pub(super) scopes: KeyScopes,
     pub(super) rate: RateCount,
     pub(super) answers: Answers,
     pub(super) media_types: &'static [&'static str],
@@ -37,6 +39,7 @@ pub(super) fn all(config: &Config) -> Vec<Row> {
         id: operation.id.to_owned(),
         summary: operation.summary.to_owned(),
         callers: Callers::Anyone,
+        scopes: KeyScopes::NONE,
         rate: RateCount::Uncounted,
         answers: Answers::Any,
         media_types: &["application/json"],
@@ -60,6 +63,7 @@ fn row(api: &'static dyn Api, route: &Route, path: String) -> Row {
         id: route.operation.id.to_owned(),
         summary: route.operation.summary.to_owned(),
         callers: route.access.callers(),
+        scopes: route.scopes,
         rate: route.rate,
         answers: route.answers,
         media_types: api.media_types(),

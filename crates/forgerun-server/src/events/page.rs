@@ -8,13 +8,14 @@ use forgerun_core::job::Job;
 use forgerun_wire::forge::{EventView, EventsView};
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, TOKEN_PARAMETER};
 use crate::events::sse::{self, EventWording, StreamScope};
 use crate::http::{ApiError, Exchange, accept, query::QueryString, respond};
 
 /// Parses the query. A stream has no parameters.
 pub(crate) fn query(exchange: &Exchange) -> Result<QueryString, ApiError> {
     match accept::wants_stream(&exchange.headers) {
+        true if exchange.operation.job_token => QueryString::of(&exchange.uri, &[TOKEN_PARAMETER]),
         true => QueryString::of(&exchange.uri, &[]),
         false => QueryString::of_route(exchange),
     }

@@ -20,7 +20,7 @@ use forgerun_wire::status;
 use forgerun_wire::words::forge_state;
 
 use crate::app::App;
-use crate::http::{ApiError, Exchange, accept, respond};
+use crate::http::{ApiError, Exchange, accept, cors, respond};
 use crate::limits::TROUBLE_AFTER_S;
 use crate::traces::RequestSubject;
 
@@ -44,6 +44,7 @@ pub(crate) fn finish(app: &App, exchange: &Exchange, answer: Result<Response, Ap
     if let Some(api) = exchange.api {
         api.add_headers(app, exchange, headers);
     }
+    cors::add_headers(app, exchange, headers);
     // Answers about jobs are private and change (C-87).
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if let Some(rate_status) = &exchange.rate_status {

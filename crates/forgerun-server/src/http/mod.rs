@@ -18,6 +18,7 @@ pub(crate) mod accept;
 pub(crate) mod accepted;
 pub(crate) mod body;
 mod body_cache;
+pub(crate) mod cors;
 pub(crate) mod exchange;
 pub(crate) mod failure;
 pub(crate) mod finish;

@@ -5,6 +5,7 @@ use axum::http::Uri;
 use forgerun_core::catalog::Kind;
 use forgerun_wire::problem::RefusedRequest;
 
+use crate::auth::TOKEN_PARAMETER;
 use crate::http::{ApiError, Exchange};
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
 
@@ -22,6 +23,7 @@ impl QueryString {
             None => Ok(QueryString(Vec::new())),
             Some(text) => {
                 let known = exchange.operation.query.iter().map(|parameter| parameter.name);
+                let known = known.chain(exchange.operation.job_token.then_some(TOKEN_PARAMETER));
                 QueryString::read(text, &known.collect::<Vec<_>>())
             }
         }

@@ -11,6 +11,7 @@ use forgerun_store::Fault;
 use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::words::forge_state;
 
+use crate::auth::caller::scope_missing;
 use crate::http::respond::value;
 use crate::limits::TROUBLE_AFTER_S;
 
@@ -155,6 +156,13 @@ fn of_rules(refusal: &Refusal) -> RefusedRequest {
         }
         Refusal::KeyExpired => refused("The API key has expired; ask the operator for another."),
         Refusal::NoKeyToRenew => refused("The client has no valid key that could be renewed."),
+        Refusal::KeyReplaced => refused("The API key was replaced; use the new one to change keys.")
+            .fact("reason", "key_replaced"),
+        Refusal::ScopeMissing(missing) => scope_missing(*missing),
+        Refusal::TooManyKeys => {
+            let most = forgerun_core::limits::NAMED_KEYS_MAX;
+            refused(&format!("The client has {most} named keys, and may have no more.")).fact("max", most)
+        }
         Refusal::WrongState(state) => {
             let state = forge_state(*state);
             refused(&format!("The job is {state}, and this cannot be done to it now.")).fact("state", state)
@@ -202,6 +210,10 @@ fn of_rules(refusal: &Refusal) -> RefusedRequest {
         Refusal::QueuePaused { queue } => {
             let detail = format!("The queue {queue} is paused; send the job again once it is resumed.");
             refused(&detail).fact("queue", queue.as_str()).retry_after(TROUBLE_AFTER_S)
+        }
+        Refusal::OverLimit { limit, used, max } => {
+            let detail = format!("The client's limit `{}` is {max}, and {used} are used.", limit.word());
+            refused(&detail).fact("limit", limit.word()).fact("used", *used).fact("max", *max)
         }
         Refusal::RedriveRunning(job) => {
             let detail = format!("A redrive of this group is under way: job {job}.");

@@ -122,7 +122,10 @@ impl ServiceContext {
         let mut exchange = Exchange::begin(app, parts, address);
         let answer = match exchange.check_host().and_then(|()| table.find(&mut exchange)) {
             Ok(route) => serve(app, &mut exchange, route, body).await,
-            Err(error) => Err(error),
+            Err(error) => match table.preflight(app, &exchange) {
+                Some(response) => Ok(response),
+                None => Err(error),
+            },
         };
         finish(app, &exchange, answer)
     }

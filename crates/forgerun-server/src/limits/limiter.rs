@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use axum::http::HeaderMap;
 use forgerun_core::catalog::Kind;
+use forgerun_core::client_limits::ClientLimit;
 use forgerun_core::id::ClientId;
 use forgerun_core::time::Time;
 use forgerun_wire::problem::RefusedRequest;
@@ -41,6 +42,8 @@ pub struct Limiter {
 pub(crate) struct Account {
     /// Requests of a client, registrations of an address.
     pub(super) requests: Bucket,
+    /// The client's own limit of requests per minute; 0 for that of all clients.
+    own_per_minute: AtomicU32,
     pub(super) quota: QuotaUse,
     /// Answers 403 and 404: too many suggest guessing of ids.
     pub(super) misses: Bucket,
@@ -72,6 +75,18 @@ impl Account {
         }
         unlogged.logged_at = Some(now);
         Some(std::mem::take(&mut unlogged.n))
+    }
+
+    /// Sets the client's own limit of requests; `None` for that of all clients.
+    pub(crate) fn set_own_rate(&self, per_minute: Option<u64>) {
+        let per_minute = per_minute.map_or(0, |n| u32::try_from(n).unwrap_or(u32::MAX));
+        self.own_per_minute.store(per_minute, Ordering::Relaxed);
+    }
+
+    /// The client's own limit of requests, if it has one.
+    pub(super) fn own_rate(&self) -> Option<RateLimit> {
+        let per_minute = self.own_per_minute.load(Ordering::Relaxed);
+        (per_minute > 0).then(|| RateLimit::per_minute(per_minute))
     }
 
     fn is_idle(&self, now: Time) -> bool {
@@ -128,10 +143,15 @@ impl Limiter {
     /// Counts a request of a client. The rate status is for the headers of the answer, whatever
     /// that is.
     pub(crate) fn request(&self, account: &Account, now: Time) -> (Option<RateStatus>, Result<(), ApiError>) {
-        let rate_status = self.rate.as_ref().map(|pace| account.requests.take(pace, now));
+        let own = account.own_rate();
+        let rate_status = own.as_ref().or(self.rate.as_ref()).map(|pace| account.requests.take(pace, now));
         if let Some(too_early_s) = rate_status.and_then(|rate_status| rate_status.too_early_s) {
             let refused = RefusedRequest::new(Kind::RateLimited, "More requests in a minute than allowed.");
             let limit = rate_status.map_or(0, |rate_status| rate_status.limit);
+            let refused = match own {
+                Some(_) => refused.fact("client_limit", ClientLimit::RatePerMinute.word()),
+                None => refused,
+            };
             return (rate_status, Err(refused.limited(limit.into(), MINUTE, too_early_s).into()));
         }
         let Some(quota) = self.quota else { return (rate_status, Ok(())) };
@@ -145,8 +165,10 @@ impl Limiter {
 
     /// Writes the rate limit headers.
     pub(crate) fn write(&self, rate_status: &RateStatus, headers: &mut HeaderMap) {
-        if let Some(pace) = &self.rate {
-            rate_status.write(pace, headers);
+        match &self.rate {
+            Some(pace) if pace.limit() == rate_status.limit => rate_status.write(pace, headers),
+            // The client's own.
+            Some(_) | None => rate_status.write(&RateLimit::per_minute(rate_status.limit), headers),
         }
     }
 

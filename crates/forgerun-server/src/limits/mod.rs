@@ -281,6 +281,19 @@ pub const LISTEN_NAME_CHARS_MAX: usize = 100;
 /// storing the result.
 pub const WEBHOOK_LEASE_MARGIN: Duration = Duration::from_secs(20);
 
+/// Longest and usual validity of a job token.
+pub(crate) const JOB_TOKEN_MAX: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const JOB_TOKEN_USUAL: Duration = Duration::from_secs(3600);
+
+/// Most requests per minute that a client's own limit can allow.
+pub(crate) const CLIENT_RATE_MAX: u64 = 1_000_000;
+
+/// How long a browser may remember what CORS allows.
+pub(crate) const CORS_MAX_AGE_S: u32 = 600;
+
+/// How far ahead the expiry of a named key can lie.
+pub(crate) const KEY_TTL_MAX: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
+
 /// Default overlap of webhook secrets during a rotation.
 pub const WEBHOOK_SECRET_OVERLAP: Duration = Duration::from_secs(24 * 3600);
 

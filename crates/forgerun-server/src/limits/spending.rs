@@ -117,8 +117,12 @@ impl Limiter {
             SpentElsewhere::Until(full_at) => bucket(account).not_full_before(full_at),
         };
         match (kind, &self.rate) {
-            (kind, Some(rate)) if kind == self.requests => {
-                count(&of_client(), |account| &account.requests, rate);
+            (kind, rate) if kind == self.requests => {
+                let account = of_client();
+                let own = account.own_rate();
+                if let Some(rate) = own.as_ref().or(rate.as_ref()) {
+                    count(&account, |account| &account.requests, rate);
+                }
             }
             // Handled by the limiter of requests only.
             _ if self.requests != LimitKind::Requests => {}

@@ -222,3 +222,26 @@ async fn a_failure_is_logged_with_the_workers_own_reason_and_heartbeats_are_not(
     assert!(log.contains("The printer has no paper."), "{log}");
     assert!(!log.contains("heartbeat"), "{log}");
 }
+
+#[tokio::test]
+async fn a_job_token_is_never_logged() {
+    let mut serve = forgerun(&["serve", "--listen", "127.0.0.1:0", "--database-url", "memory:"]);
+    let server = Server::start(serve.env("FORGERUN_LOG__LEVEL", "trace"));
+    let call = |method: &str, path: &str| Call::new(server.address, method, path);
+    let client =
+        call("POST", "/v1/clients").send().await.expect(201)["client_id"].as_str().unwrap().to_owned();
+    let key = call("POST", &format!("/v1/clients/{client}/keys")).send().await.expect(201);
+    let bearer = format!("Bearer {}", key["api_key"].as_str().unwrap());
+    let submit = call("POST", "/v1/jobs").header("authorization", &bearer);
+    let job = submit.json(json!({"type": "EXECUTE"})).send().await.expect(202);
+    let path = format!("/v1/jobs/{}", job["job_id"].as_str().unwrap());
+    let made =
+        call("POST", &format!("{path}/token")).header("authorization", &bearer).send().await.expect(201);
+    let token = made["token"].as_str().unwrap();
+    call("GET", &format!("{path}?token={token}")).send().await.expect(200);
+    call("GET", &format!("/v1/jobs?token={token}")).send().await.expect(401);
+    call("DELETE", &path).header("authorization", &format!("Bearer {token}")).send().await.expect(403);
+    server.signal("TERM");
+    let log = server.wait().stderr;
+    assert!(log.contains("issue_token") && !log.contains("frj_"), "{log}");
+}

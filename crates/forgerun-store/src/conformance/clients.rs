@@ -1,8 +1,11 @@
 //! Clients and their API keys.
 
+use std::time::Duration;
+
 use forgerun_core::client::{ApiKey, Client};
-use forgerun_core::command::{Answer, Command, KeyCommand, Refusal};
+use forgerun_core::command::{Answer, Command, KeyCaller, KeyCommand, Refusal};
 use forgerun_core::id::KeyId;
+use forgerun_core::scope::{KeyScope, KeyScopes};
 use forgerun_core::time::Time;
 
 use super::Fixture;
@@ -25,11 +28,14 @@ fn key(n: u8) -> ApiKey {
         expires_at: None,
         revoked_at: None,
         last_used_at: None,
+        name: None,
+        scopes: KeyScopes::ALL,
     }
 }
 
 fn create(key: ApiKey, rotate: bool, first_only: bool) -> Command {
-    Command::Key(KeyCommand::Create { key, rotate, first_only })
+    let by = if first_only { KeyCaller::Anonymous } else { KeyCaller::Operator };
+    Command::Key(KeyCommand::Create { key, scopes: None, rotate, overlap: Duration::ZERO, by })
 }
 
 /// The key that was made.
@@ -81,6 +87,29 @@ pub async fn a_key_is_found_by_its_digest(fixture: &dyn Fixture) {
     assert_eq!(store.api_key([2; 32]).await.unwrap(), None);
 }
 
+/// The name and the scopes of a key are kept, and a changed key keeps them.
+pub async fn a_key_keeps_its_name_and_scopes(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    run(&store, START, vec![Command::Register(registered(1, START)), create(key(1), false, true)]).await;
+    let scopes = KeyScopes::NONE.with(KeyScope::Read).with(KeyScope::Keys);
+    let named = ApiKey { name: Some("ci 🦀".to_owned()), scopes, ..key(2) };
+    let make = |key: ApiKey, scopes, by| {
+        let create =
+            KeyCommand::Create { key, scopes: Some(scopes), rotate: false, overlap: Duration::ZERO, by };
+        Command::Key(create)
+    };
+    let made_key = made(ask(&store, START, make(named.clone(), scopes, KeyCaller::Key([1; 32]))).await);
+    assert_eq!(made_key, named);
+    let more = ApiKey { name: Some("more".to_owned()), ..key(3) };
+    let escalated = ask(&store, START, make(more, KeyScopes::ALL, KeyCaller::Key([2; 32]))).await;
+    assert_eq!(refused(escalated), Refusal::ScopeMissing(KeyScopes::ALL.without(scopes)));
+    ask(&store, at(3), Command::Key(KeyCommand::Used { client: client(1), key: named.id })).await;
+    let store = fixture.reopen().await;
+    let used = ApiKey { last_used_at: Some(at(3)), ..named };
+    assert_eq!(store.api_key([2; 32]).await.unwrap(), Some(used));
+    assert_eq!(store.api_key([1; 32]).await.unwrap().unwrap().scopes, KeyScopes::ALL);
+}
+
 /// A batch sees all keys of the client it asks about, whoever made them.
 pub async fn keys_are_rotated_revoked_and_used(fixture: &dyn Fixture) {
     let (store, second) = (fixture.store(), fixture.second());
@@ -96,9 +125,9 @@ pub async fn keys_are_rotated_revoked_and_used(fixture: &dyn Fixture) {
     let used = KeyCommand::Used { client: client(1), key: key(2).id };
     ask(&store, at(3), Command::Key(used)).await;
     assert_eq!(second.api_key([2; 32]).await.unwrap(), Some(ApiKey { last_used_at: Some(at(3)), ..key(2) }));
-    let unknown = KeyCommand::Revoke { client: client(1), key: key(9).id };
+    let unknown = KeyCommand::Revoke { client: client(1), key: key(9).id, by: KeyCaller::Operator };
     assert_eq!(refused(ask(&store, at(4), Command::Key(unknown)).await), Refusal::KeyNotFound);
-    let stranger = KeyCommand::Revoke { client: client(2), key: key(2).id };
+    let stranger = KeyCommand::Revoke { client: client(2), key: key(2).id, by: KeyCaller::Operator };
     assert_eq!(refused(ask(&store, at(4), Command::Key(stranger)).await), Refusal::ClientNotFound);
 }
 
@@ -150,7 +179,7 @@ pub async fn a_client_whose_keys_were_swept_has_had_one(fixture: &dyn Fixture) {
     let store = fixture.store();
     run(&store, START, vec![Command::Register(registered(1, START))]).await;
     made(ask(&store, START, create(key(1), false, true)).await);
-    let revoke = KeyCommand::Revoke { client: client(1), key: key(1).id };
+    let revoke = KeyCommand::Revoke { client: client(1), key: key(1).id, by: KeyCaller::Operator };
     assert_eq!(ask(&store, at(1), Command::Key(revoke)).await, Answer::Settled);
     let sweep = Sweep { revoked_keys_before: at(100), ..Sweep::nothing(9) };
     assert_eq!(store.sweep(sweep).await.unwrap().revoked_keys, 1);

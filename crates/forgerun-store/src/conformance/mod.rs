@@ -24,7 +24,7 @@
 //! | `results.rs` | results, and bytes beside the rows |
 //! | `forget.rs` | forgetting and sweeping |
 //! | `journal.rs` | order and completeness of the journal |
-//! | `clients.rs` | clients and API keys |
+//! | `clients.rs`, `client_limits.rs` | clients, API keys and limits |
 //! | `webhooks.rs` | webhooks, deliveries and signing keys, with several nodes |
 //! | `list.rs` | lists, shelves, queues |
 //! | `operator.rs` | what the operator asks, about all clients at once |
@@ -37,6 +37,7 @@
 
 pub mod batch;
 pub mod claim;
+pub mod client_limits;
 pub mod clients;
 pub mod damage;
 pub mod forget;

@@ -1,11 +1,14 @@
 //! What the operator asks: about all clients at once.
 
+use std::time::Duration;
+
 use forgerun_core::client::{ApiKey, Client};
-use forgerun_core::command::{Command, KeyCommand};
+use forgerun_core::command::{Command, KeyCaller, KeyCommand};
 use forgerun_core::failure::{FailureBatch, FailureGroup};
 use forgerun_core::id::{JobId, KeyId};
 use forgerun_core::job::Lane;
 use forgerun_core::rows::{Activity, Minute};
+use forgerun_core::scope::KeyScopes;
 use forgerun_core::state::State;
 
 use super::Fixture;
@@ -26,6 +29,8 @@ fn key(n: u8) -> ApiKey {
         expires_at: None,
         revoked_at: None,
         last_used_at: None,
+        name: None,
+        scopes: KeyScopes::ALL,
     }
 }
 
@@ -37,7 +42,13 @@ pub async fn all_clients_are_listed_in_pages_with_their_keys(fixture: &dyn Fixtu
     let clients: Vec<Client> = (1..=5).map(|n| Client::new(client(n), at(n as u64))).collect();
     run(&store, START, clients.iter().copied().map(Command::Register).collect()).await;
     for (n, rotate) in [(1, false), (2, true)] {
-        let create = KeyCommand::Create { key: key(n), rotate, first_only: false };
+        let create = KeyCommand::Create {
+            key: key(n),
+            scopes: None,
+            rotate,
+            overlap: Duration::ZERO,
+            by: KeyCaller::Operator,
+        };
         ask(&store, at(9), Command::Key(create)).await;
     }
     let store = fixture.second();

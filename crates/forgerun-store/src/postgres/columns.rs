@@ -254,6 +254,8 @@ pub(super) struct Clients<'a> {
     expires_at: Vec<Option<i64>>,
     revoked_at: Vec<Option<i64>>,
     last_used_at: Vec<Option<i64>>,
+    names: Vec<Option<&'a str>>,
+    scopes: Vec<Option<i16>>,
 }
 
 impl<'a> Clients<'a> {
@@ -275,6 +277,8 @@ impl<'a> Clients<'a> {
             expires_at: keys().map(|key| moment(key.expires_at)).collect(),
             revoked_at: keys().map(|key| moment(key.revoked_at)).collect(),
             last_used_at: keys().map(|key| moment(key.last_used_at)).collect(),
+            names: keys().map(|key| key.name.as_deref()).collect(),
+            scopes: keys().map(|key| key.scopes.to_bits().map(i16::from)).collect(),
         }
     }
 
@@ -287,10 +291,21 @@ impl<'a> Clients<'a> {
         }
         if !self.keys.is_empty() {
             let Clients { keys, key_clients, digests, prefixes, key_created_at, .. } = self;
-            let Clients { expires_at, revoked_at, last_used_at, .. } = self;
+            let Clients { expires_at, revoked_at, last_used_at, names, scopes, .. } = self;
             pipeline.push(
                 Sql::SetApiKeys,
-                [keys, key_clients, digests, prefixes, key_created_at, expires_at, revoked_at, last_used_at],
+                [
+                    keys,
+                    key_clients,
+                    digests,
+                    prefixes,
+                    key_created_at,
+                    expires_at,
+                    revoked_at,
+                    last_used_at,
+                    names,
+                    scopes,
+                ],
             );
         }
     }

@@ -13,6 +13,7 @@ use forgerun_core::job::{Head, IdempotencyKey, Job, Name, Shelf};
 use forgerun_core::record::{Record, RecordKey, RecordKind};
 use forgerun_core::related::{self, RelatedLimits};
 use forgerun_core::rows::{CountSet, Counts, KeyRow, LimitRow, MoreRows};
+use forgerun_core::scope::KeyScopes;
 use forgerun_core::set_aside::{RowId, Unreadable};
 use forgerun_core::time::Time;
 use forgerun_core::{Rows, Wants, limits};
@@ -413,7 +414,8 @@ pub(super) fn read_client(row: &Row) -> Result<Client, Error> {
     Ok(Client { id: cell::<Uuid>(row, 0)?.into(), created_at, keyed: cell(row, 2)? })
 }
 
-/// A key from `id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at`.
+/// A key from `id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at,
+/// name, scopes`.
 pub(super) fn read_api_key(row: &Row) -> Result<ApiKey, Error> {
     let moment = |column| Ok::<_, Error>(cell::<Option<i64>>(row, column)?.map(Time::from_micros));
     Ok(ApiKey {
@@ -425,6 +427,8 @@ pub(super) fn read_api_key(row: &Row) -> Result<ApiKey, Error> {
         expires_at: moment(5)?,
         revoked_at: moment(6)?,
         last_used_at: moment(7)?,
+        name: cell(row, 8)?,
+        scopes: KeyScopes::from_bits(cell::<Option<i16>>(row, 9)?.map(|bits| bits as u8)),
     })
 }
 

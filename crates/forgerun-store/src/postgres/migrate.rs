@@ -44,6 +44,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration::expanding(16, "workflows", include_str!("../../migrations/postgres/0016_workflows.sql"), 11),
     Migration::expanding(17, "place", include_str!("../../migrations/postgres/0017_place.sql"), 11),
     Migration::expanding(18, "logs", include_str!("../../migrations/postgres/0018_logs.sql"), 11),
+    Migration::expanding(19, "key_scopes", include_str!("../../migrations/postgres/0019_key_scopes.sql"), 11),
 ];
 
 /// An arbitrary number, unlikely to be anybody else's.

@@ -43,7 +43,7 @@ statements! {
     /// A client is locked for the sake of its keys.
     LockClients = "SELECT id, created_at, keyed FROM clients WHERE id = ANY ($1::uuid[]) ORDER BY id FOR UPDATE";
     FindApiKeys = "
-        SELECT id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at
+        SELECT id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at, name, scopes
           FROM api_keys
          WHERE client = ANY ($1::uuid[])
          ORDER BY client, id";
@@ -311,9 +311,9 @@ statements! {
         SELECT * FROM unnest($1::uuid[], $2::bigint[], $3::boolean[])";
     MarkKeyed = "UPDATE clients SET keyed = true WHERE id = ANY ($1::uuid[])";
     SetApiKeys = "
-        INSERT INTO api_keys (id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at)
+        INSERT INTO api_keys (id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at, name, scopes)
         SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::bytea[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[],
-                             $8::bigint[])
+                             $8::bigint[], $9::text[], $10::smallint[])
             ON CONFLICT (id) DO UPDATE
            SET expires_at = EXCLUDED.expires_at,
                revoked_at = EXCLUDED.revoked_at,
@@ -449,7 +449,7 @@ statements! {
          LIMIT $3::bigint";
     ReadClient = "SELECT id, created_at, keyed FROM clients WHERE id = $1::uuid";
     ReadApiKey = "
-        SELECT id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at
+        SELECT id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at, name, scopes
           FROM api_keys
          WHERE digest = $1::bytea";
     ReadDrawn = journal::READ_DRAWN;

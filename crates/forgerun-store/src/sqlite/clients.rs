@@ -4,6 +4,7 @@ use forgerun_core::Changes;
 use forgerun_core::client::{ApiKey, Client};
 use forgerun_core::codec::Corrupt;
 use forgerun_core::id::{ClientId, KeyId};
+use forgerun_core::scope::KeyScopes;
 use forgerun_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -32,14 +33,14 @@ statements! {
 
     /// Along `api_keys_client`, oldest first.
     KEYS_OF_CLIENT = "
-        SELECT id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at
+        SELECT id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at, name, scopes
         FROM api_keys
         WHERE client = ?1
         ORDER BY id
     ";
 
     KEY_BY_DIGEST = "
-        SELECT id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at
+        SELECT id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at, name, scopes
         FROM api_keys
         WHERE digest = ?1
         ORDER BY id
@@ -48,8 +49,8 @@ statements! {
 
     PUT_KEY = "
         INSERT OR REPLACE INTO api_keys
-            (id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+            (id, client, digest, prefix, created_at, expires_at, revoked_at, last_used_at, name, scopes)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
     ";
 
     /// Found on `api_keys_revoked` alone.
@@ -97,6 +98,8 @@ pub(super) fn write(db: &Connection, changes: &Changes) -> Result<(), Error> {
             key.expires_at.map(Time::as_micros),
             key.revoked_at.map(Time::as_micros),
             key.last_used_at.map(Time::as_micros),
+            key.name,
+            key.scopes.to_bits(),
         ])?;
     }
     Ok(())
@@ -118,5 +121,7 @@ fn key(row: &Row<'_>) -> Result<ApiKey, Error> {
         expires_at: time(5)?,
         revoked_at: time(6)?,
         last_used_at: time(7)?,
+        name: row.get(8)?,
+        scopes: KeyScopes::from_bits(row.get(9)?),
     })
 }

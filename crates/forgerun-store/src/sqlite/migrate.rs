@@ -30,6 +30,7 @@ const ALL: &[Migration] = &[
     Migration::expanding(13, "workflows", include_str!("../../migrations/sqlite/0013_workflows.sql"), 10),
     Migration::expanding(14, "place", include_str!("../../migrations/sqlite/0014_place.sql"), 10),
     Migration::expanding(15, "logs", include_str!("../../migrations/sqlite/0015_logs.sql"), 10),
+    Migration::expanding(16, "key_scopes", include_str!("../../migrations/sqlite/0016_key_scopes.sql"), 10),
 ];
 
 const BEGIN: &str = "BEGIN IMMEDIATE";

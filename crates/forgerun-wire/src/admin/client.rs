@@ -1,10 +1,12 @@
 //! Clients and their keys as the operator sees them. Never a secret.
 
 use forgerun_core::client::{ApiKey, Client};
+use forgerun_core::client_limits::{ClientLimit, ClientLimits, ClientUsage};
 use forgerun_core::time::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::time;
+use crate::forge::scope_words;
+use crate::{request_body, time};
 
 /// A client.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,8 +45,83 @@ pub struct AdminClientDetail {
     /// As in a list.
     #[serde(flatten)]
     pub client: AdminClient,
+    /// Its limits.
+    #[serde(default)]
+    pub limits: ClientLimitsView,
+    /// What it uses.
+    #[serde(default)]
+    pub usage: ClientUsageView,
     /// Its keys, oldest first, revoked ones included while they are kept.
     pub keys: Vec<AdminKey>,
+}
+
+/// Limits that the operator set for a client. Null: only those of all clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ClientLimits"))]
+pub struct ClientLimitsView {
+    /// Requests per minute, beside those of workers.
+    pub rate_per_minute: Option<u64>,
+    /// Jobs that wait for a worker.
+    pub max_waiting: Option<u64>,
+    /// Real jobs that workers hold.
+    pub max_active: Option<u64>,
+    /// Webhooks.
+    pub max_webhooks: Option<u64>,
+    /// Schedules.
+    pub max_schedules: Option<u64>,
+    /// Bytes of inputs, results and checkpoints.
+    pub storage_bytes: Option<u64>,
+}
+
+impl From<&ClientLimits> for ClientLimitsView {
+    fn from(limits: &ClientLimits) -> ClientLimitsView {
+        ClientLimitsView {
+            rate_per_minute: limits.get(ClientLimit::RatePerMinute),
+            max_waiting: limits.get(ClientLimit::MaxWaiting),
+            max_active: limits.get(ClientLimit::MaxActive),
+            max_webhooks: limits.get(ClientLimit::MaxWebhooks),
+            max_schedules: limits.get(ClientLimit::MaxSchedules),
+            storage_bytes: limits.get(ClientLimit::StorageBytes),
+        }
+    }
+}
+
+/// What a client uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "ClientUsage"))]
+pub struct ClientUsageView {
+    /// Jobs that wait for a worker.
+    pub waiting: i64,
+    /// Real jobs that workers hold.
+    pub active: i64,
+    /// Bytes of inputs, results and checkpoints of jobs since they are counted.
+    pub storage_bytes: i64,
+}
+
+impl From<ClientUsage> for ClientUsageView {
+    fn from(usage: ClientUsage) -> ClientUsageView {
+        let ClientUsage { waiting, active, bytes } = usage;
+        ClientUsageView { waiting: waiting.max(0), active: active.max(0), storage_bytes: bytes.max(0) }
+    }
+}
+
+request_body! {
+    /// Limits of a client. A limit that is absent stays, null lifts it.
+    pub CLIENT_LIMITS = "ClientLimitsRequest" {
+        /// Requests per minute.
+        "rate_per_minute": maybe(integer(1, 1_000_000)),
+        /// Jobs that wait for a worker.
+        "max_waiting": maybe(at_least(0)),
+        /// Real jobs that workers hold.
+        "max_active": maybe(at_least(0)),
+        /// Webhooks.
+        "max_webhooks": maybe(at_least(0)),
+        /// Schedules.
+        "max_schedules": maybe(at_least(0)),
+        /// Bytes of inputs, results and checkpoints.
+        "storage_bytes": maybe(at_least(0)),
+    }
+    ; examples {"storage": {"value": {"storage_bytes": 1_000_000_000, "max_waiting": 10_000, "max_webhooks": null}}}
 }
 
 /// A key, without its secret.
@@ -55,13 +132,19 @@ pub struct AdminKey {
     pub key_id: String,
     /// How the secret begins.
     pub key_prefix: String,
-    /// Whether it opens doors now.
+    /// Its name; null for the primary key.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// What it may be used for.
+    #[serde(default)]
+    pub scopes: Vec<String>,
+    /// Whether it is valid now.
     pub good: bool,
     /// When it was made.
     pub created_at: String,
     /// When it stops working.
     pub expires_at: Option<String>,
-    /// Since when it does not work any more.
+    /// From when on it is refused: in the future for a replaced key that stays valid for a while.
     pub revoked_at: Option<String>,
     /// When it was last used, give or take a minute.
     pub last_used_at: Option<String>,
@@ -73,6 +156,8 @@ impl AdminKey {
         AdminKey {
             key_id: key.id.to_string(),
             key_prefix: key.prefix.clone(),
+            name: key.name.clone(),
+            scopes: scope_words(key.scopes),
             good: key.is_good(now),
             created_at: time::millis(key.created_at),
             expires_at: key.expires_at.map(time::millis),

@@ -15,7 +15,9 @@ mod webhook;
 mod worker;
 
 pub use audit::AuditEntryView;
-pub use client::{AdminClient, AdminClientDetail, AdminKey};
+pub use client::{
+    AdminClient, AdminClientDetail, AdminKey, CLIENT_LIMITS, ClientLimitsView, ClientUsageView,
+};
 pub use failure::FailureGroupView;
 pub use job::{AdminJob, AdminJobDetail, AdminResult, has_code, job_type};
 pub use overview::{NodeView, Overview, OverviewMinute, OverviewProblem, OverviewQueue, OverviewRates};

@@ -12,7 +12,10 @@ mod webhook;
 
 pub use crate::error::{ErrorView, FailedAttemptView};
 pub use batch::{BATCH, ITEM, read_batch};
-pub use client::{ClientView, KEY, KeyRequest, KeyView, REVOKE, RevokeRequest, RevokedView};
+pub use client::{
+    ClientDetailView, ClientView, JOB_TOKEN, JobTokenView, KEY, KeyListView, KeyRequest, KeyView, RENEW,
+    REVOKE, RevokeRequest, RevokedView, scope_words,
+};
 pub use delivery::{
     AttemptView, DeliveriesView, DeliveryView, RedeliveredView, RequestView, parse_delivery_status,
 };

@@ -63,6 +63,7 @@ pub const fn code(kind: Kind) -> Code {
         | Kind::MetadataTooLarge
         | Kind::RateLimited
         | Kind::QuotaExceeded
+        | Kind::StorageQuotaExceeded
         | Kind::QueueFull => Code::ResourceExhausted,
         Kind::IllegalTransition
         | Kind::RetryLimitReached

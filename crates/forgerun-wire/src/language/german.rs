@@ -270,6 +270,11 @@ pub(super) const fn words(kind: Kind) -> Words {
             "Der Client hat sein Kontingent an Anfragen oder laufenden Aufträgen verbraucht.",
             "Warten Sie, bis das Kontingent erneuert ist oder einige Aufträge beendet sind, oder bitten Sie um ein größeres.",
         ),
+        Kind::StorageQuotaExceeded => say(
+            "Speicherkontingent erschöpft",
+            "Der Client hat so viele Bytes gespeichert, wie er darf.",
+            "Löschen Sie Aufträge, die nicht mehr gebraucht werden, oder bitten Sie um mehr Speicher.",
+        ),
         Kind::QueueFull => say(
             "Warteschlange voll",
             "Die Warteschlange enthält so viele Aufträge, wie sie darf.",

@@ -7,13 +7,14 @@ use std::vec;
 use std::vec::Vec;
 
 use crate::client::{ApiKey, Client, ClientName};
-use crate::command::{Answer, Command, KeyCommand, Refusal};
+use crate::command::{Answer, Command, KeyCaller, KeyCommand, Refusal};
 use crate::decide::{Batch, decide, wants};
 use crate::id::{ClientId, KeyId};
 use crate::item::ItemEnd;
 use crate::job::Job;
 use crate::record::Stored;
 use crate::rows::{Changes, Object, Render, Rows};
+use crate::scope::{KeyScope, KeyScopes};
 use crate::time::Time;
 
 struct Silent;
@@ -37,6 +38,8 @@ fn key(number: u8) -> ApiKey {
         expires_at: Some(NOW + Duration::from_secs(60)),
         revoked_at: None,
         last_used_at: None,
+        name: None,
+        scopes: KeyScopes::ALL,
     }
 }
 
@@ -52,7 +55,8 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// Renewing, by somebody who shows the key with this number.
 fn renew(shown: Option<u8>) -> KeyCommand {
-    KeyCommand::Renew { key: key(9), shown: shown.map(|number| [number; 32]), grace: GRACE }
+    let by = shown.map_or(KeyCaller::Operator, |number| KeyCaller::Key([number; 32]));
+    KeyCommand::Renew { key: key(9), by, grace: GRACE, overlap: Duration::ZERO }
 }
 
 fn expired_since(number: u8, span: Duration) -> ApiKey {
@@ -75,7 +79,8 @@ fn tell_of(client: Client, known: Vec<ApiKey>, command: KeyCommand) -> (Answer, 
 }
 
 fn create(rotate: bool, first_only: bool) -> KeyCommand {
-    KeyCommand::Create { key: key(9), rotate, first_only }
+    let by = if first_only { KeyCaller::Anonymous } else { KeyCaller::Operator };
+    KeyCommand::Create { key: key(9), scopes: None, rotate, overlap: Duration::ZERO, by }
 }
 
 #[test]
@@ -184,7 +189,8 @@ fn an_expired_key_renews_itself_once_and_in_time() {
 
 #[test]
 fn a_key_is_revoked_once_and_for_good() {
-    let revoke = |number: u8| KeyCommand::Revoke { client: OWNER, key: key(number).id };
+    let revoke =
+        |number: u8| KeyCommand::Revoke { client: OWNER, key: key(number).id, by: KeyCaller::Operator };
     let (answer, changes) = decide_one(vec![key(1)], revoke(1));
     assert_eq!(answer, Answer::Settled);
     assert_eq!(changes.api_keys[&key(1).id].revoked_at, Some(NOW));
@@ -199,9 +205,10 @@ fn a_key_is_revoked_once_and_for_good() {
 fn a_key_of_another_client_is_not_there() {
     let foreign = ApiKey { client: ClientId::from_u128(2), ..key(1) };
     let id = foreign.id;
-    for command in
-        [KeyCommand::Revoke { client: OWNER, key: id }, KeyCommand::Used { client: OWNER, key: id }]
-    {
+    for command in [
+        KeyCommand::Revoke { client: OWNER, key: id, by: KeyCaller::Operator },
+        KeyCommand::Used { client: OWNER, key: id },
+    ] {
         let (answer, changes) = decide_one(vec![foreign.clone()], command);
         assert_eq!(answer, Answer::Refused(Refusal::KeyNotFound));
         assert!(changes.is_empty());
@@ -221,4 +228,129 @@ fn a_good_key_is_neither_revoked_nor_expired() {
     assert!(key(1).is_good(NOW));
     assert!(!revoked(1).is_good(NOW));
     assert!(!expired(1).is_good(NOW), "the moment of expiry is too late");
+}
+
+fn named(number: u8, name: &str, scopes: KeyScopes) -> ApiKey {
+    ApiKey { name: Some(name.to_string()), scopes, ..key(number) }
+}
+
+/// Making the key 9 of this name, by the key with this number.
+fn create_by(by: u8, name: Option<&str>, scopes: Option<KeyScopes>, rotate: bool) -> KeyCommand {
+    let key = ApiKey { name: name.map(ToString::to_string), ..key(9) };
+    KeyCommand::Create { key, scopes, rotate, overlap: HOUR, by: KeyCaller::Key([by; 32]) }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+const SOME: KeyScopes = KeyScopes::NONE.with(KeyScope::Read).with(KeyScope::Keys);
+
+#[test]
+fn a_key_gives_only_scopes_that_it_has() {
+    let known = || {
+        vec![
+            key(1),
+            named(2, "ci", SOME),
+            named(3, "app", KeyScopes::ALL),
+            named(4, "work", SOME.without(SOME)),
+        ]
+    };
+    let read = KeyScopes::NONE.with(KeyScope::Read);
+    for (by, name, scopes, rotate, missing) in [
+        (1, Some("new"), None, false, None),
+        (2, Some("new"), Some(read), false, None),
+        (2, Some("new"), None, false, Some(KeyScopes::ALL.without(SOME))),
+        (2, Some("new"), Some(read.with(KeyScope::Work)), false, Some(KeyScopes::NONE.with(KeyScope::Work))),
+        (2, None, None, true, Some(KeyScopes::ALL.without(SOME))),
+        (2, None, None, false, None),
+        (2, Some("ci"), None, true, None),
+        (2, Some("app"), Some(read), true, Some(KeyScopes::ALL.without(SOME))),
+        (3, None, None, true, None),
+        (4, Some("work"), Some(read), true, Some(KeyScopes::NONE.with(KeyScope::Keys))),
+        (4, Some("ci"), None, false, Some(KeyScopes::NONE.with(KeyScope::Keys))),
+    ] {
+        let (answer, changes) = decide_one(known(), create_by(by, name, scopes, rotate));
+        match missing {
+            None => assert!(matches!(answer, Answer::Key { .. }), "{by} {name:?}: {answer:?}"),
+            Some(missing) => {
+                assert_eq!(answer, Answer::Refused(Refusal::ScopeMissing(missing)), "{by} {name:?}");
+                assert!(changes.is_empty());
+            }
+        }
+    }
+    let renew_by =
+        |by| KeyCommand::Renew { key: key(9), by: KeyCaller::Key([by; 32]), grace: GRACE, overlap: HOUR };
+    assert_eq!(
+        decide_one(known(), renew_by(2)).0,
+        Answer::Refused(Refusal::ScopeMissing(KeyScopes::ALL.without(SOME)))
+    );
+    let revoke =
+        |by, number| KeyCommand::Revoke { client: OWNER, key: key(number).id, by: KeyCaller::Key([by; 32]) };
+    assert_eq!(decide_one(known(), revoke(2, 2)).0, Answer::Settled);
+    assert!(matches!(decide_one(known(), revoke(2, 1)).0, Answer::Refused(Refusal::ScopeMissing(_))));
+}
+
+#[test]
+fn a_named_key_is_made_once_and_leaves_the_others_alone() {
+    let known = vec![key(1), named(2, "ci", SOME)];
+    let (answer, changes) = decide_one(known.clone(), create_by(1, Some("ci"), None, false));
+    assert_eq!(answer, Answer::Key { key: named(2, "ci", SOME), created: false });
+    assert!(changes.is_empty());
+    let (answer, changes) = decide_one(known.clone(), create_by(1, Some("ci"), None, true));
+    assert_eq!(answer, Answer::Key { key: named(9, "ci", SOME), created: true }, "the scopes stay");
+    let written: Vec<_> = changes.api_keys.values().map(|key| (key.id.as_u128(), key.revoked_at)).collect();
+    assert_eq!(written, [(2, Some(NOW + HOUR)), (9, None)]);
+    let (_, changes) = decide_one(known, renew(Some(1)));
+    assert!(!changes.api_keys.contains_key(&key(2).id), "a named key is not renewed with the primary one");
+    let anonymous = KeyCommand::Create {
+        key: named(9, "ci", KeyScopes::ALL),
+        scopes: None,
+        rotate: false,
+        overlap: Duration::ZERO,
+        by: KeyCaller::Anonymous,
+    };
+    assert_eq!(decide_one(vec![], anonymous).0, Answer::Refused(Refusal::KeyNeeded));
+}
+
+#[test]
+fn a_client_has_twenty_named_keys_at_most() {
+    let mut known: Vec<ApiKey> = (20..40).map(|number| named(number, &number.to_string(), SOME)).collect();
+    known.push(key(1));
+    let refused = Answer::Refused(Refusal::TooManyKeys);
+    assert_eq!(decide_one(known.clone(), create_by(1, Some("more"), None, false)).0, refused);
+    assert!(matches!(decide_one(known.clone(), create_by(1, Some("20"), None, true)).0, Answer::Key { .. }));
+    known[0].revoked_at = Some(NOW);
+    assert!(matches!(decide_one(known, create_by(1, Some("more"), None, false)).0, Answer::Key { .. }));
+}
+
+#[test]
+fn a_replaced_key_is_valid_during_the_overlap_but_changes_no_keys() {
+    let replaced = ApiKey { revoked_at: Some(NOW + HOUR), ..key(1) };
+    assert!(replaced.is_good(NOW));
+    let known = || vec![replaced.clone(), key(2)];
+    for command in [
+        create_by(1, None, None, true),
+        create_by(1, Some("new"), None, false),
+        create_by(1, None, None, false),
+        renew(Some(1)),
+        KeyCommand::Revoke { client: OWNER, key: key(2).id, by: KeyCaller::Key([1; 32]) },
+    ] {
+        let (answer, changes) = decide_one(known(), command);
+        assert_eq!(answer, Answer::Refused(Refusal::KeyReplaced));
+        assert!(changes.is_empty());
+    }
+    let revoke = KeyCommand::Revoke { client: OWNER, key: key(1).id, by: KeyCaller::Key([2; 32]) };
+    let (_, changes) = decide_one(known(), revoke);
+    assert!(!changes.api_keys[&key(1).id].is_good(NOW), "revoked inside its overlap");
+    let (_, changes) = decide_one(known(), create(true, false));
+    assert!(!changes.api_keys[&key(1).id].is_good(NOW), "replaced again, without an overlap");
+    let (_, changes) = decide_one(known(), create_by(2, None, None, true));
+    let ends: Vec<_> = changes.api_keys.values().map(|key| key.revoked_at).collect();
+    assert_eq!(ends, [Some(NOW + HOUR), None], "an earlier end stays");
+}
+
+#[test]
+fn an_expired_named_key_renews_nothing() {
+    let expired = ApiKey { name: Some("ci".to_string()), ..expired(1) };
+    for known in [vec![expired.clone()], vec![expired, key(2)]] {
+        assert_eq!(decide_one(known, renew(Some(1))).0, Answer::Refused(Refusal::KeyExpired));
+    }
 }

@@ -4,6 +4,7 @@
 mod audit;
 mod checkpoints;
 mod claim;
+mod client_limits;
 mod compensation;
 mod conclude;
 mod control;

@@ -10,8 +10,9 @@ use super::{DAY_S, DAYS_MAX};
 use crate::config::reader::SettingsReader;
 use crate::config::secret::Secret;
 use crate::config::values::{
-    ADDRESS, AuthMode, COLLECTOR, DATABASE, Database, HEADERS, LogFormat, LogLevel, NETWORK, Network, PATH,
-    PlainHttp, Reach, Registration, TOKEN, URL, address, collector, database, header_field, path, token, url,
+    ADDRESS, AuthMode, COLLECTOR, DATABASE, Database, HEADERS, LogFormat, LogLevel, NETWORK, Network, ORIGIN,
+    PATH, PlainHttp, Reach, Registration, TOKEN, URL, address, collector, database, header_field, origin,
+    path, token, url,
 };
 
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub struct Server {
     /// Without a trailing slash.
     pub public_base_url: Option<String>,
     pub trusted_proxies: Vec<Network>,
+    /// Origins of pages that may call; `*` for all.
+    pub cors_origins: Vec<String>,
     pub tls: Tls,
 }
 
@@ -39,6 +42,7 @@ impl Server {
             data,
             public_base_url: from.text_or_unset("server.public_base_url", URL, url),
             trusted_proxies: from.list("server.trusted_proxies", NETWORK, Network::parse),
+            cors_origins: from.list("server.cors_origins", ORIGIN, origin),
             tls: Tls::read(from),
         }
     }

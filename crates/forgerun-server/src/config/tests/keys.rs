@@ -37,6 +37,7 @@ const ROWS: &[Row] = rows! {
     "server.database_url" = "sqlite:a.db" => server.database == r#"Sqlite("a.db")"#, not "a.db";
     "server.public_base_url" = "https://a.example/" => server.public_base_url == r#"Some("https://a.example")"#, not "a";
     "server.trusted_proxies" = "127.0.0.1, 10.0.0.0/8" => server.trusted_proxies == "[Network { address: 127.0.0.1, prefix_bits: 32 }, Network { address: 10.0.0.0, prefix_bits: 8 }]", not "10.0.0.1/8";
+    "server.cors_origins" = "https://a.example, http://localhost:3000" => server.cors_origins == r#"["https://a.example", "http://localhost:3000"]"#, not "https://a.example/path";
     "server.tls.cert" = "a.pem" => server.tls.cert == r#"Some("a.pem")"#, not " a.pem";
     "server.tls.key" = "a.pem" => server.tls.key == r#"Some("a.pem")"#, not "a.pem ";
     "server.tls.client_ca" = "a.pem" => server.tls.client_ca == r#"Some("a.pem")"#, not " ";

@@ -5,17 +5,16 @@ use std::collections::HashMap;
 use axum::http::StatusCode;
 use axum::response::Response;
 use forgerun_core::Refusal;
-use forgerun_core::catalog::Kind;
 use forgerun_core::client::{Client, ClientName};
-use forgerun_core::command::KeyCommand;
 use forgerun_core::id::{ClientId, KeyId};
-use forgerun_wire::admin::{AdminClient, AdminClientDetail, AdminKey, AdminPage};
-use forgerun_wire::forge::{KEY, KeyView, RevokedView};
+use forgerun_wire::admin::{AdminClient, AdminClientDetail, AdminKey, AdminPage, CLIENT_LIMITS};
+use forgerun_wire::forge::{KEY, KeyRequest, KeyView, RevokedView};
 
 use super::audit;
-use crate::auth::api_keys;
+use crate::auth::api_keys::{self, IssuedKey};
+use crate::client_limits;
 use crate::http::{
-    ApiError, body, respond,
+    ApiError, respond,
     routing::{
         Call, Reply, Route, RouteAccess,
         operation::{CURSOR, LIMIT},
@@ -32,12 +31,17 @@ pub(super) const ROUTES: &[Route] = &[
         .access(RouteAccess::Operator)
         .operation("adminGetClient", "Get a client with its keys.")
         .replies(&[Reply::json::<AdminClientDetail>(200, "The client.")]),
+    Route::patch("/admin/v1/clients/{client_id}", "limit_client", |call| Box::pin(limit(call)))
+        .access(RouteAccess::Operator)
+        .operation("adminLimitClient", "Set limits of a client; null lifts one.")
+        .body(&CLIENT_LIMITS)
+        .replies(&[Reply::json::<AdminClientDetail>(200, "The client.")]),
     Route::post("/admin/v1/clients/{client_id}/keys", "create_key", |call| Box::pin(create_key(call)))
         .access(RouteAccess::Operator)
         .operation("adminCreateKey", "Make a key for a client.")
         .optional_body(&KEY)
         .replies(&[
-            Reply::json::<KeyView>(200, "The good key that there is; without `rotate` no other is made."),
+            Reply::json::<KeyView>(200, "The valid key of that name; without `rotate` no other is made."),
             Reply::json::<KeyView>(201, "The key, with its secret."),
         ]),
     Route::delete("/admin/v1/clients/{client_id}/keys/{key_id}", "revoke_key", |call| {
@@ -100,28 +104,49 @@ pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<AdminClientDet
     let client = found(call).await?;
     let keys = call.app.engine.store().api_keys_of(client.id).await?;
     let named: Option<ClientName> = call.app.engine.store().record(client.id.to_string()).await?;
+    let (limits, usage) = client_limits::shown(call.app, client.id).await?;
     let now = call.app.clock.now();
     Ok(AdminClientDetail {
         client: AdminClient::new(&client, named.and_then(|named| named.name), &keys, now),
+        limits,
+        usage,
         keys: keys.iter().map(|key| AdminKey::new(key, now)).collect(),
     })
 }
 
-/// `POST /admin/v1/clients/{id}/keys`: a new key, unless there is a valid one and `rotate` is not
-/// set.
+/// `PATCH /admin/v1/clients/{id}`.
+async fn limit(call: Call<'_>) -> Result<Response, ApiError> {
+    let client = found(&call).await?.id;
+    let members = forgerun_wire::body::object(&call.body)?;
+    client_limits::change(call.app, client, &members).await?;
+    audit::note(call.exchange, "limit_client", &client.to_string());
+    Ok(respond::json(StatusCode::OK, &shown(&call).await?))
+}
+
+/// `POST /admin/v1/clients/{id}/keys`: a new key, unless there is a valid one of that name and
+/// `rotate` is not set.
 async fn create_key(call: Call<'_>) -> Result<Response, ApiError> {
-    let rotate: Option<bool> = body::member(&call.body, "rotate", "true or false")?;
-    let rotate = rotate.unwrap_or_default();
-    let client = found(&call).await?;
-    let (key, secret) = api_keys::fresh(call.app, client.id);
-    let create = KeyCommand::Create { key, rotate, first_only: false };
-    let odd = || ApiError::internal(Kind::Internal, "a command about a key was answered without one");
-    let key = api_keys::changed(call.app, create).await?.ok_or_else(odd)?;
-    if key.created {
-        audit::note(call.exchange, "create_key", &format!("{} of client {}", key.key.id, client.id));
+    let client = found(&call).await?.id;
+    let IssuedKey { key, secret } = noted(&call, api_keys::create(&call, client).await?);
+    let status = if secret.is_some() { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(respond::json(status, &KeyView::new(&key, secret)))
+}
+
+/// Makes a key for the client in the path.
+pub(in crate::dialects) async fn issue_one(
+    call: &Call<'_>,
+    request: KeyRequest,
+) -> Result<IssuedKey, ApiError> {
+    let client = found(call).await?.id;
+    Ok(noted(call, api_keys::issue(call, client, request).await?))
+}
+
+fn noted(call: &Call<'_>, issued: IssuedKey) -> IssuedKey {
+    if issued.secret.is_some() {
+        let about = format!("{} of client {}", issued.key.id, issued.key.client);
+        audit::note(call.exchange, "create_key", &about);
     }
-    let status = if key.created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(respond::json(status, &KeyView::new(&key.key, key.created.then_some(secret))))
+    issued
 }
 
 /// `DELETE /admin/v1/clients/{id}/keys/{key_id}`.
@@ -134,7 +159,7 @@ async fn revoke_key(call: Call<'_>) -> Result<Response, ApiError> {
 pub(in crate::dialects) async fn revoke_one(call: &Call<'_>) -> Result<(), ApiError> {
     let client = found(call).await?.id;
     let key: KeyId = call.id("key_id").ok_or_else(|| refused(Refusal::KeyNotFound))?;
-    api_keys::changed(call.app, KeyCommand::Revoke { client, key }).await?;
+    api_keys::revoke(call, client, key).await?;
     audit::note(call.exchange, "revoke_key", &format!("{key} of client {client}"));
     Ok(())
 }

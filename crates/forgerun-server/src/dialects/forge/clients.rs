@@ -2,17 +2,19 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
 use forgerun_core::client::{Client, ClientName};
 use forgerun_core::id::ClientId;
+use forgerun_core::scope::KeyScope;
+use forgerun_core::{Command, Refusal};
 use forgerun_wire::body::{refused, violation};
-use forgerun_wire::forge::ClientView;
-use forgerun_wire::request_body;
+use forgerun_wire::forge::{ClientDetailView, ClientView};
+use forgerun_wire::{request_body, time};
 
 use super::keys;
 use crate::app::App;
 use crate::auth::{Who, caller as auth};
+use crate::client_limits;
 use crate::http::{
     ApiError, Exchange, body, respond,
     routing::{Call, Callers, Reply, Route, RouteAccess, operation::TRACING},
@@ -26,8 +28,13 @@ pub(super) const ROUTES: &[Route] = &[
         .optional_body(&CLIENT_NAME)
         .replies(&[Reply::json::<ClientView>(201, "Registered.")])
         .refuses(&[Kind::Forbidden, Kind::ConfigInvalid]),
+    Route::get("/v1/clients/{client_id}", "get_client", |call| Box::pin(get(call)))
+        .access(keys::KNOWN)
+        .operation("getClient", "Get a client with its limits and what it uses of them.")
+        .replies(&[Reply::json::<ClientDetailView>(200, "The client.")]),
     Route::patch("/v1/clients/{client_id}", "name_client", |call| Box::pin(rename(call)))
         .access(keys::KNOWN)
+        .scope(KeyScope::Manage)
         .operation("nameClient", "Name a client: yourself, or any client with the operator's token.")
         .body(&CLIENT_NAME)
         .replies(&[Reply::json::<ClientView>(200, "Named.")]),
@@ -84,6 +91,23 @@ async fn create(call: Call<'_>) -> Result<Response, ApiError> {
         set_name(app, client.id, name.clone()).await?;
     }
     Ok(respond::json(StatusCode::CREATED, &ClientView { client_id: client.id.to_string(), name }))
+}
+
+/// `GET /v1/clients/{client_id}`: by the client itself, or by the operator.
+async fn get(call: Call<'_>) -> Result<Response, ApiError> {
+    let id = keys::owned(&call).await?;
+    let store = call.app.engine.store();
+    let not_found = || forgerun_engine::Error::Refused(Refusal::ClientNotFound);
+    let client = store.client(id).await?.ok_or_else(not_found)?;
+    let named: Option<ClientName> = store.record(id.to_string()).await?;
+    let (limits, usage) = client_limits::shown(call.app, id).await?;
+    let view = ClientDetailView {
+        client: ClientView { client_id: id.to_string(), name: named.and_then(|named| named.name) },
+        created_at: time::millis(client.created_at),
+        limits,
+        usage,
+    };
+    Ok(respond::json(StatusCode::OK, &view))
 }
 
 /// `PATCH /v1/clients/{client_id}`: by the client itself, or by the operator. `null` removes the

@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::Owned;
+use forgerun_core::scope::KeyScope;
 use forgerun_core::{Command, Refusal};
 use forgerun_engine::Error;
 use forgerun_wire::forge::DeletedView;
@@ -19,6 +20,7 @@ use crate::http::{
 pub(super) const ROUTES: &[Route] =
     &[Route::delete("/v1/jobs/{job_id}", "delete", |call| Box::pin(delete(call)))
         .access(RouteAccess::ClientOrOperator)
+        .scope(KeyScope::Submit)
         .operation("deleteEndedJob", "Delete an ended job with its events, report, result and deliveries.")
         .replies(&[Reply::json::<DeletedView>(200, "The job is deleted.")])
         .refuses(&[Kind::Forbidden, Kind::IllegalTransition])];

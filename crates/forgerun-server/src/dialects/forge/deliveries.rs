@@ -1,6 +1,7 @@
 //! Deliveries to a webhook or about a job: lists, details, repetition.
 
 use forgerun_core::catalog::Kind;
+use forgerun_core::scope::KeyScope;
 use forgerun_wire::request;
 use std::sync::Arc;
 
@@ -43,6 +44,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", "redeliver", |call| {
         Box::pin(redeliver(call, DeliveriesAsked::Webhook))
     })
+    .scope(KeyScope::Manage)
     .operation("redeliver", "Send a delivery to a webhook again.")
     .replies(&[Reply::json::<DeliveryView>(202, "On its way, or under way already.")])
     .refuses(&[Kind::IllegalTransition]),
@@ -60,6 +62,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/jobs/{job_id}/deliveries/{delivery_id}/redeliver", "redeliver", |call| {
         Box::pin(redeliver(call, DeliveriesAsked::Job))
     })
+    .scope(KeyScope::Manage)
     .operation("redeliverOfJob", "Send a delivery about a job again.")
     .replies(&[Reply::json::<DeliveryView>(202, "On its way, or under way already.")])
     .refuses(&[Kind::IllegalTransition, Kind::WebhookNotFound]),

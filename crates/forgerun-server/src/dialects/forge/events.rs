@@ -20,6 +20,7 @@ use forgerun_wire::forge::{EntryView, EventsView};
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/jobs/{job_id}/events", "events", |call| Box::pin(of_job(call)))
         .answers(Answers::BodyOrEvents)
+        .job_token()
         .operation(
             "listEvents",
             "List what happened to a job, oldest first; with `Accept: text/event-stream` as it \

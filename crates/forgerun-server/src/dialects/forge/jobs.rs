@@ -10,6 +10,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::{Cancel, JobPause, Owned};
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Dialect, Job};
+use forgerun_core::scope::KeyScope;
 use forgerun_core::state::State;
 use forgerun_wire::forge::{CanceledView, JobView, PausedView, RETRY, RetriedView};
 
@@ -31,6 +32,7 @@ use crate::traces::RequestSubject;
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/jobs/{job_id}", "get", |call| Box::pin(get(call)))
         .answers(Answers::BodyOrFailure)
+        .job_token()
         .operation("getJob", "Get a job.")
         .headers(&[PREFER])
         .replies(&[Reply::json::<JobView<'static>>(
@@ -39,6 +41,7 @@ pub(super) const ROUTES: &[Route] = &[
         )])
         .refuses(&[Kind::WorkerUnavailable]),
     Route::post("/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
+        .scope(KeyScope::Submit)
         .operation("cancelJob", "Cancel a job that has not ended.")
         .replies(&[Reply::json::<CanceledView>(200, "Cancelled, or ended before.")]),
     Route::post("/v1/jobs/{job_id}/pause", "pause", |call| Box::pin(set_paused(call, true)))
@@ -49,6 +52,7 @@ pub(super) const ROUTES: &[Route] = &[
         .operation("resumeJob", "Hand out a paused job again.")
         .replies(&[Reply::json::<PausedView>(200, "Resumed, or not paused before.")]),
     Route::post("/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
+        .scope(KeyScope::Submit)
         .operation("retryJob", "Retry a failed job.")
         .optional_body(&RETRY)
         .replies(&[Reply::json::<RetriedView>(200, "Waiting for its next attempt.")])

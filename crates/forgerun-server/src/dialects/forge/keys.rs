@@ -1,16 +1,22 @@
-//! Keys of a client: create, renew, revoke. The secret is shown once; only its digest is stored.
+//! Keys of a client: list, create, renew, revoke. The secret is shown once; only its digest is
+//! stored.
 
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::Response;
 use forgerun_core::Refusal;
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::KeyCommand;
 use forgerun_core::id::{ClientId, KeyId};
+use forgerun_core::scope::KeyScope;
+use forgerun_wire::admin::AdminKey;
 use forgerun_wire::body::{refused as refused_body, violation};
-use forgerun_wire::forge::{KEY, KeyView, REVOKE, RevokedView};
+use forgerun_wire::forge::{KEY, KeyListView, KeyView, RENEW, REVOKE, RevokedView};
 
 use crate::app::App;
-use crate::auth::{Who, api_keys, caller as auth};
+use crate::auth::{
+    Who,
+    api_keys::{self, IssuedKey},
+    caller as auth,
+};
 use crate::http::{
     ApiError, Exchange,
     accepted::REPLAYED,
@@ -23,24 +29,36 @@ use crate::traces::RequestSubject;
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/clients/{client_id}/keys", "create_key", |call| Box::pin(create(call)))
         .access(RouteAccess::Own(|app, exchange| Box::pin(known_or_first(app, exchange)), Callers::FirstKey))
-        .operation("createKey", "Make a key, or show the one there is. The first one needs no key.")
+        .scope(KeyScope::Keys)
+        .operation("createKey", "Make a key, or show the valid one of that name. The first one needs no key.")
         .optional_body(&KEY)
         .replies(&[Reply::json::<KeyView>(201, "The key, with its secret if it was made just now.")
-            .headers(&["Idempotent-Replayed?"])]),
+            .headers(&["Idempotent-Replayed?"])])
+        .refuses(&[Kind::Duplicate]),
+    Route::get("/v1/clients/{client_id}/keys", "list_keys", |call| Box::pin(list(call)))
+        .access(KNOWN)
+        .operation("listKeys", "List the keys of a client, without their secrets.")
+        .replies(&[Reply::json::<KeyListView>(200, "The keys.")]),
     Route::post("/v1/clients/{client_id}/keys/renew", "renew_key", |call| Box::pin(renew(call)))
         .access(RouteAccess::Own(
             |app, exchange| Box::pin(known_or_expired(app, exchange)),
             Callers::ClientOrOperator,
         ))
+        .scope(KeyScope::Keys)
         .operation(
             "renewKey",
             "Replace a key by a new one; for `auth.renew_grace_days` after its end an expired key may \
      do it too.",
         )
-        .replies(&[Reply::json::<KeyView>(200, "The new key; the one before stops working.")])
+        .optional_body(&RENEW)
+        .replies(&[Reply::json::<KeyView>(
+            200,
+            "The new key; the one before stops working after `overlap_s`.",
+        )])
         .refuses(&[Kind::Duplicate]),
     Route::post("/v1/clients/{client_id}/keys/revoke", "revoke_key", |call| Box::pin(revoke(call)))
         .access(KNOWN)
+        .scope(KeyScope::Keys)
         .operation("revokeKey", "Revoke a key.")
         .body(&REVOKE)
         .replies(&[Reply::json::<RevokedView>(200, "Revoked, now or before.")])
@@ -77,19 +95,23 @@ async fn known_or_first(app: &App, exchange: &mut Exchange) -> Result<Who, ApiEr
     }
 }
 
+/// `GET /v1/clients/{client_id}/keys`.
+async fn list(call: Call<'_>) -> Result<Response, ApiError> {
+    let client = owned(&call).await?;
+    let keys = call.app.engine.store().api_keys_of(client).await?;
+    let now = call.app.clock.now();
+    let items = keys.iter().map(|key| AdminKey::new(key, now)).collect();
+    Ok(respond::json(StatusCode::OK, &KeyListView { items }))
+}
+
 /// `POST /v1/clients/{client_id}/keys`.
 async fn create(call: Call<'_>) -> Result<Response, ApiError> {
-    let app = call.app;
-    let rotate: Option<bool> = body::member(&call.body, "rotate", "true or false")?;
-    let rotate = rotate.unwrap_or_default();
-    let (key, secret) = api_keys::fresh(app, owned(&call).await?);
-    let first_only = matches!(call.who, Who::Anonymous);
-    let key =
-        api_keys::changed(app, KeyCommand::Create { key, rotate, first_only }).await?.ok_or_else(odd)?;
-    call.exchange.set_subject(RequestSubject::Key { id: key.key.id, fresh: key.created });
-    let secret = key.created.then_some(secret);
-    let mut response = respond::json(StatusCode::CREATED, &KeyView::new(&key.key, secret));
-    if !key.created {
+    let client = owned(&call).await?;
+    let IssuedKey { key, secret } = api_keys::create(&call, client).await?;
+    let fresh = secret.is_some();
+    call.exchange.set_subject(RequestSubject::Key { id: key.id, fresh });
+    let mut response = respond::json(StatusCode::CREATED, &KeyView::new(&key, secret));
+    if !fresh {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     }
     Ok(response)
@@ -98,15 +120,10 @@ async fn create(call: Call<'_>) -> Result<Response, ApiError> {
 /// `POST /v1/clients/{client_id}/keys/renew`.
 async fn renew(call: Call<'_>) -> Result<Response, ApiError> {
     body::expect_object(&call.body)?;
-    let (key, secret) = api_keys::fresh(call.app, owned(&call).await?);
-    let shown = match &call.who {
-        Who::Client(caller) => caller.key,
-        Who::Operator | Who::Anonymous => None,
-    };
-    let renew = KeyCommand::Renew { key, shown, grace: call.app.config.auth.renew_grace };
-    let key = api_keys::changed(call.app, renew).await?.ok_or_else(odd)?;
-    call.exchange.set_subject(RequestSubject::Key { id: key.key.id, fresh: true });
-    Ok(respond::json(StatusCode::OK, &KeyView::new(&key.key, Some(secret))))
+    let client = owned(&call).await?;
+    let IssuedKey { key, secret } = api_keys::renew(&call, client).await?;
+    call.exchange.set_subject(RequestSubject::Key { id: key.id, fresh: true });
+    Ok(respond::json(StatusCode::OK, &KeyView::new(&key, secret)))
 }
 
 /// `POST /v1/clients/{client_id}/keys/revoke`.
@@ -118,7 +135,7 @@ async fn revoke(call: Call<'_>) -> Result<Response, ApiError> {
     })?;
     let client = owned(&call).await?;
     let key = key_id.parse::<KeyId>().map_err(|_| refused(Refusal::KeyNotFound))?;
-    api_keys::changed(call.app, KeyCommand::Revoke { client, key }).await?;
+    api_keys::revoke(&call, client, key).await?;
     call.exchange.set_subject(RequestSubject::Key { id: key, fresh: false });
     Ok(respond::json(StatusCode::OK, &RevokedView { revoked: true }))
 }
@@ -139,8 +156,4 @@ pub(super) async fn owned(call: &Call<'_>) -> Result<ClientId, ApiError> {
 
 fn refused(refusal: Refusal) -> ApiError {
     forgerun_engine::Error::Refused(refusal).into()
-}
-
-fn odd() -> ApiError {
-    ApiError::internal(Kind::Internal, "a command about a key was answered without one")
 }

@@ -29,6 +29,7 @@ mod logs;
 mod reading;
 mod schedules;
 mod submit;
+mod tokens;
 mod webhooks;
 pub(in crate::dialects) mod workflows;
 
@@ -57,6 +58,7 @@ impl Api for Forge {
             submit::ROUTES,
             jobs::ROUTES,
             delete::ROUTES,
+            tokens::ROUTES,
             reading::ROUTES,
             events::ROUTES,
             logs::ROUTES,

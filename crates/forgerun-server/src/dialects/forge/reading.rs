@@ -23,12 +23,14 @@ use crate::traces::RequestSubject;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/jobs/{job_id}/report", "report", |call| Box::pin(report(call)))
+        .job_token()
         .operation("getReport", "Get the report of a job that has ended.")
         .replies(&[Reply::json::<ReportView>(200, "The report.")])
         .refuses(&[Kind::ReportNotFound]),
     // A result comes in a type of its own.
     Route::get("/v1/jobs/{job_id}/result", "result", |call| Box::pin(result(call)))
         .answers(Answers::Any)
+        .job_token()
         .operation("getResult", "Download a job's result.")
         .headers(RESULT_PARTS)
         .replies(RESULT)

@@ -8,6 +8,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::job::Name;
 use forgerun_core::queue::Owner;
 use forgerun_core::schedule::{Schedule, ScheduleId};
+use forgerun_core::scope::KeyScope;
 use forgerun_wire::body::{refused as refused_body, violation};
 use forgerun_wire::forge::{
     DeletedView, SCHEDULE, SCHEDULE_CHANGE, ScheduleRequest, ScheduleView, SchedulesView, SubmittedView,
@@ -31,6 +32,8 @@ pub(super) const ROUTES: &[Route] = &[
         .query(&[LIMIT, CURSOR])
         .replies(&[Reply::json::<SchedulesView>(200, "A page.")]),
     Route::post("/v1/schedules", "register_schedule", |call| Box::pin(register(call)))
+        .scope(KeyScope::Manage)
+        .and_scope(KeyScope::Submit)
         .operation("registerSchedule", "Register a schedule, or change the one of that name.")
         .body(&SCHEDULE)
         .replies(&[
@@ -42,6 +45,8 @@ pub(super) const ROUTES: &[Route] = &[
         .operation("getSchedule", "Get a schedule, with its next runs.")
         .replies(&[Reply::json::<ScheduleView>(200, "The schedule.")]),
     Route::put("/v1/schedules/{name}", "register_schedule", |call| Box::pin(put(call)))
+        .scope(KeyScope::Manage)
+        .and_scope(KeyScope::Submit)
         .operation("putSchedule", "Register or change the schedule of the name in the address.")
         .body(&SCHEDULE_CHANGE)
         .replies(&[
@@ -50,15 +55,21 @@ pub(super) const ROUTES: &[Route] = &[
         ])
         .refuses(REFUSALS),
     Route::delete("/v1/schedules/{name}", "delete_schedule", |call| Box::pin(delete(call)))
+        .scope(KeyScope::Manage)
         .operation("deleteSchedule", "Delete a schedule.")
         .replies(&[Reply::json::<DeletedView>(200, "The schedule is deleted; its jobs stay.")]),
     Route::post("/v1/schedules/{name}/pause", "change_schedule", |call| Box::pin(pause(call)))
+        .scope(KeyScope::Manage)
         .operation("pauseSchedule", "Pause a schedule: it makes no more jobs.")
         .replies(&[Reply::json::<ScheduleView>(200, "The schedule as it is now.")]),
     Route::post("/v1/schedules/{name}/resume", "change_schedule", |call| Box::pin(resume(call)))
+        .scope(KeyScope::Manage)
+        .and_scope(KeyScope::Submit)
         .operation("resumeSchedule", "Resume a schedule, from the next tick on.")
         .replies(&[Reply::json::<ScheduleView>(200, "The schedule as it is now.")]),
     Route::post("/v1/schedules/{name}/trigger", "trigger_schedule", |call| Box::pin(trigger(call)))
+        .scope(KeyScope::Manage)
+        .and_scope(KeyScope::Submit)
         .operation("triggerSchedule", "Make a job of a schedule now.")
         .replies(&[Reply::json::<SubmittedView>(202, "A job was made.").headers(&["Location"])])
         .refuses(&[Kind::Duplicate]),

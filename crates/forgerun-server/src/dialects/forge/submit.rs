@@ -8,6 +8,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::id::ClientId;
 use forgerun_core::item::Item;
 use forgerun_core::job::{Conflict, Head, Input, Job, JobForm, Unique};
+use forgerun_core::scope::KeyScope;
 use forgerun_core::time::Time;
 use forgerun_core::work::{Definition, WorkKind};
 use forgerun_problem::Digest;
@@ -30,12 +31,14 @@ use crate::traces::RequestSubject;
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/jobs", "submit", |call| Box::pin(submit(call)))
         .strict()
+        .scope(KeyScope::Submit)
         .operation("submitJob", "Submit a job.")
         .headers(SUBMITTING)
         .body(&SUBMIT)
         .replies(&[Reply::json::<SubmittedView>(202, "Accepted and stored.").headers(ACCEPTED)])
         .refuses(REFUSALS),
     Route::post("/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call)))
+        .scope(KeyScope::Submit)
         .operation("submitBatch", "Submit a batch: one job of many items.")
         .headers(SUBMITTING)
         .body(&BATCH)

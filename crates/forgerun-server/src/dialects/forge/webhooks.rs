@@ -10,6 +10,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::{OwnedWebhook, WebhookChange, WebhookCommand};
 use forgerun_core::delivery::Delivery;
 use forgerun_core::id::WebhookId;
+use forgerun_core::scope::KeyScope;
 use forgerun_core::time::Time;
 use forgerun_core::webhook::{Health, Secrets, Webhook};
 use forgerun_core::{Answer, Command, Refusal};
@@ -39,6 +40,7 @@ pub(super) const ROUTES: &[Route] = &[
         .query(&[LIMIT, CURSOR])
         .replies(&[Reply::json::<WebhooksView>(200, "A page.")]),
     Route::post("/v1/webhooks", "register_webhook", |call| Box::pin(register(call)))
+        .scope(KeyScope::Manage)
         .operation("registerWebhook", "Register a webhook.")
         .body(&WEBHOOK)
         .replies(&[
@@ -50,6 +52,7 @@ pub(super) const ROUTES: &[Route] = &[
         .replies(&[Reply::json::<WebhookView>(200, "The webhook and its health.").headers(&["ETag"])]),
     Route::patch("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(update(call)))
         .tagged()
+        .scope(KeyScope::Manage)
         .operation("changeWebhook", "Change a webhook.")
         .headers(&[IF_MATCH])
         .optional_body(&WEBHOOK_CHANGE)
@@ -57,6 +60,7 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(&[Kind::InvalidCallbackUrl, Kind::Duplicate]),
     Route::delete("/v1/webhooks/{webhook_id}", "change_webhook", |call| Box::pin(delete(call)))
         .tagged()
+        .scope(KeyScope::Manage)
         .operation("deleteWebhook", "Delete a webhook.")
         .headers(&[IF_MATCH])
         .replies(&[Reply::json::<DeletedView>(
@@ -65,6 +69,7 @@ pub(super) const ROUTES: &[Route] = &[
         )]),
     Route::post("/v1/webhooks/{webhook_id}/rotate-secret", "rotate_secret", |call| Box::pin(rotate(call)))
         .tagged()
+        .scope(KeyScope::Manage)
         .operation("rotateSecret", "Give a webhook a new secret; both sign for a while.")
         .headers(&[IF_MATCH])
         .optional_body(&ROTATE)
@@ -72,12 +77,14 @@ pub(super) const ROUTES: &[Route] = &[
             .headers(&["ETag"])]),
     Route::post("/v1/webhooks/{webhook_id}/test", "test_webhook", |call| Box::pin(test(call)))
         .tagged()
+        .scope(KeyScope::Manage)
         .operation("testWebhook", "Send a test to a webhook.")
         .headers(&[IF_MATCH])
         .replies(&[Reply::json::<DeliveryView>(202, "A test is on its way.")])
         .refuses(&[Kind::IllegalTransition]),
     Route::post("/v1/webhooks/{webhook_id}/redeliver", "redeliver", |call| Box::pin(redeliver_failed(call)))
         .tagged()
+        .scope(KeyScope::Manage)
         .operation("redeliverFailed", "Send the deliveries again that were given up.")
         .headers(&[IF_MATCH])
         .optional_body(&REDELIVER)

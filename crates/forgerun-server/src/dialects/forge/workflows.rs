@@ -15,6 +15,7 @@ use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
 use forgerun_core::limits::SIGNAL_BODY_BYTES_MAX;
 use forgerun_core::queue::Owner;
+use forgerun_core::scope::KeyScope;
 use forgerun_core::state::State;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::envelope::Rules;
@@ -47,6 +48,7 @@ use crate::workflows::{self, StartedWorkflow};
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/v1/workflows", "submit_workflow", |call| Box::pin(submit(call)))
         .body_max(|_| OJS_BATCH_BYTES_MAX)
+        .scope(KeyScope::Submit)
         .operation("submitWorkflow", "Submit a workflow: jobs that wait for each other.")
         .headers(SUBMITTING)
         .body(&WORKFLOW)
@@ -64,6 +66,7 @@ pub(super) const ROUTES: &[Route] = &[
             "The workflow; one that ended badly also as its failure object.",
         )]),
     Route::post("/v1/workflows/{workflow_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
+        .scope(KeyScope::Submit)
         .operation("cancelWorkflow", "Cancel what is left of a workflow, and undo what its steps did.")
         .optional_body(&CANCEL)
         .replies(&[Reply::json::<WorkflowView>(
@@ -79,6 +82,7 @@ pub(super) const ROUTES: &[Route] = &[
         .operation("resumeWorkflow", "Go on with a paused workflow and its steps.")
         .replies(&[Reply::json::<WorkflowView>(200, "Resumed, or not paused before.")]),
     Route::post("/v1/workflows/{workflow_id}/retry", "retry", |call| Box::pin(retry(call)))
+        .scope(KeyScope::Submit)
         .operation(
             "retryWorkflow",
             "Retry the steps that failed and those that had no turn; all of them if the workflow was \

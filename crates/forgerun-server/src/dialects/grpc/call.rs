@@ -13,6 +13,7 @@ use axum::http::{Method, StatusCode, Uri, Version};
 use bytes::Bytes;
 use forgerun_core::catalog::Kind;
 use forgerun_core::job::Dialect;
+use forgerun_core::scope::KeyScopes;
 use forgerun_engine::audited;
 use forgerun_wire::body::violation;
 use forgerun_wire::ojs::error::ErrorContext;
@@ -48,6 +49,7 @@ pub(super) struct Rpc {
     /// Whether it only reads.
     pub(super) reads: bool,
     pub(super) access: RouteAccess,
+    pub(super) scopes: KeyScopes,
     pub(super) rate: RateCount,
     /// Its timeout, if longer than usual.
     pub(super) timeout: Option<Duration>,

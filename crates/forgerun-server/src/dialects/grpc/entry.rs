@@ -72,7 +72,7 @@ async fn message(
     rpc: &Rpc,
     body: Incoming,
 ) -> Result<(Who, Reservation, Bytes), ApiError> {
-    let who = routing::enter(app, exchange, rpc.access, rpc.rate).await?;
+    let who = routing::enter(app, exchange, rpc.access, rpc.scopes, rpc.rate).await?;
     let mut reservation = app.incoming.open(ByteHolder::new(&who, exchange.address));
     reservation.grow(GRPC_CALL_BYTES + head_bytes(&exchange.headers))?;
     let bytes_max = match rpc.size {

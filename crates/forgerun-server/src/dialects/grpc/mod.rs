@@ -36,6 +36,7 @@ mod workflows;
 use std::sync::Arc;
 use std::time::Duration;
 
+use forgerun_core::scope::{KeyScope, KeyScopes};
 use forgerun_wire::grpc::v1;
 use forgerun_wire::grpc::v1::ojs_service_server::OjsService;
 use tonic::{Request, Response, Status};
@@ -96,12 +97,12 @@ const STREAM_EVENTS: &Rpc = &looks("/ojs.v1.OJSService/StreamEvents", "events");
 /// A call of clients that changes something.
 const fn acts(path: &'static str, action: &'static str) -> Rpc {
     let (access, rate, size) = (CLIENT, RateCount::Requests, MessageSize::One);
-    Rpc { path, action, reads: false, access, rate, timeout: None, size }
+    Rpc { path, action, reads: false, access, scopes: KeyScopes::NONE, rate, timeout: None, size }
 }
 
 /// A call of clients that only reads.
 const fn looks(path: &'static str, action: &'static str) -> Rpc {
-    Rpc { reads: true, ..acts(path, action) }
+    Rpc { reads: true, ..acts(path, action).scope(KeyScope::Read) }
 }
 
 /// A call without a key.
@@ -111,13 +112,18 @@ const fn open(path: &'static str, action: &'static str) -> Rpc {
 
 /// A call of workers, which have a limit of their own (C-99).
 const fn of_worker(path: &'static str, action: &'static str) -> Rpc {
-    Rpc { rate: RateCount::WorkerCalls, ..acts(path, action).for_operator() }
+    Rpc { rate: RateCount::WorkerCalls, ..acts(path, action).for_operator().scope(KeyScope::Work) }
 }
 
 impl Rpc {
     /// Also for the operator, on behalf of any client.
     const fn for_operator(self) -> Rpc {
         Rpc { access: CLIENT_OR_OPERATOR, ..self }
+    }
+
+    /// A scope that a client's key needs.
+    const fn scope(self, scope: KeyScope) -> Rpc {
+        Rpc { scopes: self.scopes.with(scope), ..self }
     }
 
     const fn for_client(self) -> Rpc {
@@ -140,15 +146,15 @@ service! {
     health(HealthRequest) -> HealthResponse:
         open("/ojs.v1.OJSService/Health", "health"), |_message| "", server::health;
     enqueue(EnqueueRequest) -> EnqueueResponse:
-        acts("/ojs.v1.OJSService/Enqueue", "submit"), |_message| "", jobs::enqueue;
+        acts("/ojs.v1.OJSService/Enqueue", "submit").scope(KeyScope::Submit), |_message| "", jobs::enqueue;
     enqueue_batch(EnqueueBatchRequest) -> EnqueueBatchResponse:
-        acts("/ojs.v1.OJSService/EnqueueBatch", "submit").of_many(), |_message| "", jobs::enqueue_batch;
+        acts("/ojs.v1.OJSService/EnqueueBatch", "submit").scope(KeyScope::Submit).of_many(), |_message| "", jobs::enqueue_batch;
     get_job(GetJobRequest) -> GetJobResponse:
         looks("/ojs.v1.OJSService/GetJob", "get").for_operator(), |message| &message.job_id, jobs::get;
     cancel_job(CancelJobRequest) -> CancelJobResponse:
-        acts("/ojs.v1.OJSService/CancelJob", "cancel").for_operator(), |message| &message.job_id, jobs::cancel;
+        acts("/ojs.v1.OJSService/CancelJob", "cancel").scope(KeyScope::Submit).for_operator(), |message| &message.job_id, jobs::cancel;
     activate_job(ActivateJobRequest) -> ActivateJobResponse:
-        acts("/ojs.v1.OJSService/ActivateJob", "activate").for_operator(), |message| &message.job_id, jobs::activate;
+        acts("/ojs.v1.OJSService/ActivateJob", "activate").scope(KeyScope::Submit).for_operator(), |message| &message.job_id, jobs::activate;
     fetch(FetchRequest) -> FetchResponse:
         of_worker("/ojs.v1.OJSService/Fetch", "fetch").within(FETCH_TIMEOUT), |_message| "", workers::fetch;
     ack(AckRequest) -> AckResponse:
@@ -162,25 +168,39 @@ service! {
     queue_stats(QueueStatsRequest) -> QueueStatsResponse:
         looks("/ojs.v1.OJSService/QueueStats", "queues"), |_message| "", queues::stats;
     pause_queue(PauseQueueRequest) -> PauseQueueResponse:
-        acts("/ojs.v1.OJSService/PauseQueue", "pause").for_operator(), |_message| "", queues::pause;
+        acts("/ojs.v1.OJSService/PauseQueue", "pause").scope(KeyScope::Manage).for_operator(), |_message| "", queues::pause;
     resume_queue(ResumeQueueRequest) -> ResumeQueueResponse:
-        acts("/ojs.v1.OJSService/ResumeQueue", "resume").for_operator(), |_message| "", queues::resume;
+        acts("/ojs.v1.OJSService/ResumeQueue", "resume").scope(KeyScope::Manage).for_operator(), |_message| "", queues::resume;
     list_dead_letter(ListDeadLetterRequest) -> ListDeadLetterResponse:
         looks("/ojs.v1.OJSService/ListDeadLetter", "dead_letters"), |_message| "", queues::list_dead_letters;
     retry_dead_letter(RetryDeadLetterRequest) -> RetryDeadLetterResponse:
-        acts("/ojs.v1.OJSService/RetryDeadLetter", "retry"), |message| &message.job_id, queues::retry_dead_letter;
+        acts("/ojs.v1.OJSService/RetryDeadLetter", "retry").scope(KeyScope::Submit), |message| &message.job_id, queues::retry_dead_letter;
     delete_dead_letter(DeleteDeadLetterRequest) -> DeleteDeadLetterResponse:
-        acts("/ojs.v1.OJSService/DeleteDeadLetter", "delete"), |message| &message.job_id, queues::delete_dead_letter;
+        acts("/ojs.v1.OJSService/DeleteDeadLetter", "delete").scope(KeyScope::Submit), |message| &message.job_id, queues::delete_dead_letter;
     register_cron(RegisterCronRequest) -> RegisterCronResponse:
-        acts("/ojs.v1.OJSService/RegisterCron", "register_cron"), |_message| "", cron::register;
+        acts("/ojs.v1.OJSService/RegisterCron", "register_cron").scope(KeyScope::Manage).scope(KeyScope::Submit), |_message| "", cron::register;
     unregister_cron(UnregisterCronRequest) -> UnregisterCronResponse:
-        acts("/ojs.v1.OJSService/UnregisterCron", "delete_cron"), |_message| "", cron::unregister;
+        acts("/ojs.v1.OJSService/UnregisterCron", "delete_cron").scope(KeyScope::Manage), |_message| "", cron::unregister;
     list_cron(ListCronRequest) -> ListCronResponse:
         looks("/ojs.v1.OJSService/ListCron", "list_crons"), |_message| "", cron::list;
     create_workflow(CreateWorkflowRequest) -> CreateWorkflowResponse:
-        acts("/ojs.v1.OJSService/CreateWorkflow", "submit_workflow").of_many(), |_message| "", workflows::create;
+        acts("/ojs.v1.OJSService/CreateWorkflow", "submit_workflow").scope(KeyScope::Submit).of_many(), |_message| "", workflows::create;
     get_workflow(GetWorkflowRequest) -> GetWorkflowResponse:
         looks("/ojs.v1.OJSService/GetWorkflow", "get").for_operator(), |message| &message.workflow_id, workflows::get;
     cancel_workflow(CancelWorkflowRequest) -> CancelWorkflowResponse:
-        acts("/ojs.v1.OJSService/CancelWorkflow", "cancel").for_operator(), |message| &message.workflow_id, workflows::cancel;
+        acts("/ojs.v1.OJSService/CancelWorkflow", "cancel").scope(KeyScope::Submit).for_operator(), |message| &message.workflow_id, workflows::cancel;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::routing::Callers;
+
+    #[test]
+    fn every_call_of_clients_names_its_scope() {
+        for rpc in RPCS {
+            let is_open = rpc.access.callers() == Callers::Anyone;
+            assert_eq!(rpc.scopes.is_empty(), is_open, "{}", rpc.path);
+        }
+    }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use axum::http::header::HeaderMap;
 use axum::http::{HeaderValue, Request, Response};
 use forgerun_core::catalog::Kind;
+use forgerun_core::scope::KeyScopes;
 use forgerun_wire::grpc::DESCRIPTORS;
 use forgerun_wire::grpc::forgerun_v1::result_service_server::ResultServiceServer;
 use forgerun_wire::grpc::health::health_server::HealthServer;
@@ -70,6 +71,7 @@ const UNKNOWN: Rpc = Rpc {
     action: "unsupported",
     reads: false,
     access: RouteAccess::Anyone,
+    scopes: KeyScopes::NONE,
     rate: RateCount::Uncounted,
     timeout: None,
     size: MessageSize::One,

@@ -10,6 +10,7 @@ use forgerun_core::command::{CheckpointCommand, HeldJob, LeaseProof, Owned};
 use forgerun_core::id::JobId;
 use forgerun_core::limits::{CHECKPOINT_BYTES_MAX, NAME_BYTES_MAX, STEPS_MAX};
 use forgerun_core::memo::StepMemo;
+use forgerun_core::scope::KeyScope;
 use forgerun_core::time::Time;
 use forgerun_core::{Answer, Command};
 use forgerun_wire::ojs::kept::ObjectWriter;
@@ -32,16 +33,19 @@ use crate::http::{
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/jobs/{job_id}/checkpoint", "get_checkpoint", |call| Box::pin(get(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsGetCheckpointOfJob", "Get what a worker saved of a job.")
         .replies(&[Reply::object(200, "The checkpoint.", &objects::CHECKPOINT_VIEW)]),
     Route::put("/ojs/v1/jobs/{job_id}/checkpoint", "save_checkpoint", |call| Box::pin(save(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsPutCheckpointOfJob", "Save how far the work on a job is, to go on from there.")
         .body(&objects::CHECKPOINT)
         .replies(&[Reply::object(200, "Saved.", &objects::CHECKPOINT_VIEW)])
         .refuses(OF_LEASE),
     Route::post("/ojs/v1/jobs/{job_id}/checkpoint", "save_checkpoint", |call| Box::pin(save(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsPostCheckpointOfJob", "Save how far the work on a job is, to go on from there.")
         .body(&objects::CHECKPOINT)
         .replies(&[Reply::object(200, "Saved.", &objects::CHECKPOINT_VIEW)])
@@ -57,52 +61,62 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(OF_LEASE),
     Route::delete("/ojs/v1/jobs/{job_id}/checkpoint", "delete_checkpoint", |call| Box::pin(delete(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsDeleteCheckpointOfJob", "Delete what a worker saved of a job.")
         .replies(&[Reply::object(200, "Deleted.", &objects::FACTS)])
         .refuses(OF_LEASE),
     Route::get("/ojs/v1/checkpoints/{job_id}/resume", "get_checkpoint", |call| Box::pin(resume(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsResumeCheckpoint", "Get what a worker saved of a job, if anything.")
         .replies(&[Reply::object(200, "The checkpoint, or that there is none.", &objects::CHECKPOINT_VIEW)]),
     Route::get("/ojs/v1/checkpoints/{job_id}", "get_checkpoint", |call| Box::pin(get(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsGetCheckpoint", "Get what a worker saved of a job.")
         .replies(&[Reply::object(200, "The checkpoint.", &objects::CHECKPOINT_VIEW)]),
     Route::put("/ojs/v1/checkpoints/{job_id}", "save_checkpoint", |call| Box::pin(save(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsPutCheckpoint", "Save how far the work on a job is, to go on from there.")
         .body(&objects::CHECKPOINT)
         .replies(&[Reply::object(200, "Saved.", &objects::CHECKPOINT_VIEW)])
         .refuses(OF_LEASE),
     Route::post("/ojs/v1/checkpoints/{job_id}", "save_checkpoint", |call| Box::pin(save(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsPostCheckpoint", "Save how far the work on a job is, to go on from there.")
         .body(&objects::CHECKPOINT)
         .replies(&[Reply::object(200, "Saved.", &objects::CHECKPOINT_VIEW)])
         .refuses(OF_LEASE),
     Route::delete("/ojs/v1/checkpoints/{job_id}", "delete_checkpoint", |call| Box::pin(delete(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsDeleteCheckpoint", "Delete what a worker saved of a job.")
         .replies(&[Reply::object(200, "Deleted.", &objects::FACTS)])
         .refuses(OF_LEASE),
     Route::get("/ojs/v1/ojs/v1/checkpoints/{job_id}/resume", "get_checkpoint", |call| Box::pin(resume(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsResumeCheckpointNested", "Get what a worker saved of a job, if anything.")
         .replies(&[Reply::object(200, "The checkpoint, or that there is none.", &objects::CHECKPOINT_VIEW)]),
     Route::put("/ojs/v1/ojs/v1/checkpoints/{job_id}", "save_checkpoint", |call| Box::pin(save(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsPutCheckpointNested", "Save how far the work on a job is, to go on from there.")
         .body(&objects::CHECKPOINT)
         .replies(&[Reply::object(200, "Saved.", &objects::CHECKPOINT_VIEW)])
         .refuses(OF_LEASE),
     Route::post("/ojs/v1/ojs/v1/checkpoints/{job_id}", "save_checkpoint", |call| Box::pin(save(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsPostCheckpointNested", "Save how far the work on a job is, to go on from there.")
         .body(&objects::CHECKPOINT)
         .replies(&[Reply::object(200, "Saved.", &objects::CHECKPOINT_VIEW)])
         .refuses(OF_LEASE),
     Route::delete("/ojs/v1/ojs/v1/checkpoints/{job_id}", "delete_checkpoint", |call| Box::pin(delete(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsDeleteCheckpointNested", "Delete what a worker saved of a job.")
         .replies(&[Reply::object(200, "Deleted.", &objects::FACTS)])
         .refuses(OF_LEASE),

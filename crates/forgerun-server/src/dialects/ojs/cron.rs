@@ -7,6 +7,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::job::Name;
 use forgerun_core::queue::Owner;
 use forgerun_core::schedule::{Schedule, ScheduleId};
+use forgerun_core::scope::KeyScope;
 use forgerun_wire::ojs::cron::{CronMembers, cron_answer, cron_view, read_cron, read_enabled};
 use forgerun_wire::ojs::envelope::Rules;
 use forgerun_wire::ojs::job::JobView;
@@ -39,6 +40,8 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/cron", "register_cron", |call| Box::pin(register(call)))
         .access(CLIENT)
         .body_max(|_| OJS_ENVELOPE_BYTES_MAX)
+        .scope(KeyScope::Manage)
+        .and_scope(KeyScope::Submit)
         .operation("ojsRegisterCron", "Register a schedule, or change the one of that name.")
         .body(&objects::CRON)
         .replies(&[
@@ -52,23 +55,31 @@ pub(super) const ROUTES: &[Route] = &[
         .replies(&[Reply::object(200, "The schedule.", &objects::CRON_VIEW)]),
     Route::patch("/ojs/v1/cron/{name}", "change_cron", |call| Box::pin(change(call)))
         .access(CLIENT)
+        .scope(KeyScope::Manage)
+        .and_scope(KeyScope::Submit)
         .operation("ojsChangeCron", "Pause or resume a schedule.")
         .body(&objects::CRON_CHANGE)
         .replies(&[Reply::object(200, "The schedule as it is now.", &objects::CRON_VIEW)]),
     Route::delete("/ojs/v1/cron/{name}", "delete_cron", |call| Box::pin(delete(call)))
         .access(CLIENT)
+        .scope(KeyScope::Manage)
         .operation("ojsDeleteCron", "Delete a schedule.")
         .replies(&[Reply::object(200, "Deleted.", &objects::CRON_VIEW)]),
     Route::post("/ojs/v1/cron/{name}/pause", "change_cron", |call| Box::pin(pause(call)))
         .access(CLIENT)
+        .scope(KeyScope::Manage)
         .operation("ojsPauseCron", "Pause a schedule.")
         .replies(&[Reply::object(200, "The schedule as it is now.", &objects::CRON_VIEW)]),
     Route::post("/ojs/v1/cron/{name}/resume", "change_cron", |call| Box::pin(resume(call)))
         .access(CLIENT)
+        .scope(KeyScope::Manage)
+        .and_scope(KeyScope::Submit)
         .operation("ojsResumeCron", "Resume a schedule.")
         .replies(&[Reply::object(200, "The schedule as it is now.", &objects::CRON_VIEW)]),
     Route::post("/ojs/v1/cron/{name}/trigger", "trigger_cron", |call| Box::pin(trigger(call)))
         .access(CLIENT)
+        .scope(KeyScope::Manage)
+        .and_scope(KeyScope::Submit)
         .operation("ojsTriggerCron", "Make a job of a schedule now.")
         .replies(&[
             Reply::object(200, "The job was there before.", &objects::JOB),

@@ -9,6 +9,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::Owned;
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Input, Job, Name};
+use forgerun_core::scope::KeyScope;
 use forgerun_wire::ojs::job::JobView;
 use forgerun_wire::ojs::server::Pagination;
 use forgerun_wire::problem::RefusedRequest;
@@ -53,20 +54,24 @@ pub(super) const ROUTES: &[Route] = &[
         .replies(&[Reply::object(200, "How many there are.", &objects::FACTS)]),
     Route::post("/ojs/v1/dead-letter/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
         .access(CLIENT)
+        .scope(KeyScope::Submit)
         .operation("ojsRetryDeadLetter", "Retry a dead letter.")
         .replies(&[Reply::object(200, "The job begins again.", &objects::JOB)])
         .refuses(&[Kind::IllegalTransition, Kind::RetryLimitReached, Kind::Duplicate]),
     Route::post("/ojs/v1/admin/dead-letter/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
         .access(CLIENT)
+        .scope(KeyScope::Submit)
         .operation("ojsRetryDeadLetterAdmin", "Retry a dead letter.")
         .replies(&[Reply::object(200, "The job begins again.", &objects::JOB)])
         .refuses(&[Kind::IllegalTransition, Kind::RetryLimitReached, Kind::Duplicate]),
     Route::delete("/ojs/v1/dead-letter/{job_id}", "delete", |call| Box::pin(delete(call)))
         .access(CLIENT)
+        .scope(KeyScope::Submit)
         .operation("ojsDeleteDeadLetter", "Delete a dead letter.")
         .replies(&[Reply::object(200, "Deleted.", &objects::FACTS)]),
     Route::delete("/ojs/v1/admin/dead-letter/{job_id}", "delete", |call| Box::pin(delete_silently(call)))
         .access(CLIENT)
+        .scope(KeyScope::Submit)
         .operation("ojsDeleteDeadLetterAdmin", "Delete a dead letter.")
         .replies(&[Reply::empty(204, "Deleted.", &[])]),
 ];

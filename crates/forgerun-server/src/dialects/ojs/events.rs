@@ -47,6 +47,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/jobs/{job_id}/events", "events", |call| Box::pin(of_job(call)))
         .access(CLIENT)
         .answers(Answers::BodyOrEvents)
+        .job_token()
         .operation(
             "ojsListEventsOfJob",
             "List what happened to a job; with `Accept: text/event-stream` as it happens.",

@@ -7,6 +7,7 @@ use forgerun_core::command::{Extend, Heartbeat, HeartbeatAnswer, HeldJob, Worker
 use forgerun_core::id::JobId;
 use forgerun_core::job::Name;
 use forgerun_core::record::Stored as _;
+use forgerun_core::scope::KeyScope;
 use forgerun_core::worker::{self, Worker, WorkerId, WorkerState};
 use forgerun_core::{Answer, Refusal};
 use forgerun_wire::ojs::server::Pagination;
@@ -31,12 +32,14 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/workers/heartbeat", "heartbeat", |call| Box::pin(heartbeat(call)))
         .access(CLIENT_OR_OPERATOR)
         .rate(RateCount::WorkerCalls)
+        .scope(KeyScope::Work)
         .operation("ojsHeartbeat", "Send a worker's sign of life.")
         .body(&objects::HEARTBEAT)
         .replies(&[Reply::object(200, "What stays with the worker, and what it is told.", &objects::BEAT)]),
     Route::post("/ojs/v1/workers/beat", "heartbeat", |call| Box::pin(heartbeat(call)))
         .access(CLIENT_OR_OPERATOR)
         .rate(RateCount::WorkerCalls)
+        .scope(KeyScope::Work)
         .operation("ojsBeat", "Send a worker's sign of life.")
         .body(&objects::HEARTBEAT)
         .replies(&[Reply::object(200, "What stays with the worker, and what it is told.", &objects::BEAT)]),
@@ -60,22 +63,27 @@ pub(super) const ROUTES: &[Route] = &[
         .replies(&[Reply::object(200, "The worker.", &objects::WORKER)]),
     Route::post("/ojs/v1/workers/{worker_id}/quiet", "direct", |call| Box::pin(quiet(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsQuietWorker", "Tell a worker to finish what it has.")
         .replies(&[Reply::object(200, "What the worker is told.", &objects::WORKER)]),
     Route::post("/ojs/v1/admin/workers/{worker_id}/quiet", "direct", |call| Box::pin(quiet(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsQuietWorkerAdmin", "Tell a worker to finish what it has.")
         .replies(&[Reply::object(200, "What the worker is told.", &objects::WORKER)]),
     Route::post("/ojs/v1/workers/{worker_id}/terminate", "direct", |call| Box::pin(terminate(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsTerminateWorker", "Tell a worker to stop.")
         .replies(&[Reply::object(200, "What the worker is told.", &objects::WORKER)]),
     Route::post("/ojs/v1/admin/workers/{worker_id}/terminate", "direct", |call| Box::pin(terminate(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsTerminateWorkerAdmin", "Tell a worker to stop.")
         .replies(&[Reply::object(200, "What the worker is told.", &objects::WORKER)]),
     Route::post("/ojs/v1/workers/{worker_id}/resume", "direct", |call| Box::pin(resume(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsResumeWorker", "Tell a worker to go on.")
         .replies(&[Reply::object(200, "What the worker is told.", &objects::WORKER)]),
 ];

@@ -8,6 +8,7 @@ use axum::response::Response;
 use forgerun_core::Command;
 use forgerun_core::command::{Cancel, Content, Owned};
 use forgerun_core::job::{Input, Job, is_json};
+use forgerun_core::scope::KeyScope;
 use forgerun_core::state::State;
 use forgerun_wire::ojs::job::{BothView, JobView, ParentResults};
 use forgerun_wire::ojs::members::{Members, ViolationList};
@@ -34,6 +35,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/jobs/{job_id}", "get", |call| Box::pin(get(call)))
         .access(CLIENT_OR_OPERATOR)
         .answers(Answers::BodyOrFailure)
+        .job_token()
         .operation("ojsGetJob", "Get a job.")
         .replies(&[Reply::object(
             200,
@@ -51,23 +53,27 @@ pub(super) const ROUTES: &[Route] = &[
         )]),
     Route::delete("/ojs/v1/jobs/{job_id}", "cancel", |call| Box::pin(cancel(call)))
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Submit)
         .operation("ojsCancelJob", "Cancel a job.")
         .optional_body(&objects::CANCEL)
         .replies(&[Reply::object(200, "The job is cancelled.", &objects::JOB)])
         .refuses(ENDED),
     Route::post("/ojs/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Submit)
         .operation("ojsCancelJobByPost", "Cancel a job.")
         .optional_body(&objects::CANCEL)
         .replies(&[Reply::object(200, "The job is cancelled.", &objects::JOB)])
         .refuses(ENDED),
     Route::post("/ojs/v1/jobs/{job_id}/activate", "activate", |call| Box::pin(activate(call)))
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Submit)
         .operation("ojsActivateJob", "Release a job that is held back.")
         .replies(&[Reply::object(200, "The job is available.", &objects::JOB)])
         .refuses(ENDED),
     Route::get("/ojs/v1/jobs/{job_id}/progress", "progress", |call| Box::pin(progress(call)))
         .access(CLIENT_OR_OPERATOR)
+        .job_token()
         .operation("ojsGetProgress", "Get how far a job is.")
         .replies(&[Reply::object(200, "How far it is.", &objects::PROGRESS_VIEW)]),
 ];

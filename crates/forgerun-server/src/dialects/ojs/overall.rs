@@ -7,6 +7,7 @@ use forgerun_core::job::{Job, Name};
 use forgerun_core::queue::Owner;
 use forgerun_core::record::Stored as _;
 use forgerun_core::rows::{Activity, Counts, Minute};
+use forgerun_core::scope::KeyScope;
 use forgerun_core::worker::{self, Worker};
 use forgerun_wire::body::quoted;
 use forgerun_wire::ojs::members::{Members, ViolationList};
@@ -31,6 +32,7 @@ pub(super) const ROUTES: &[Route] = &[
         .replies(&[Reply::object(200, "The numbers.", &objects::FACTS)]),
     Route::post("/ojs/v1/admin/jobs/bulk/retry", "retry", |call| Box::pin(retry(call)))
         .access(CLIENT)
+        .scope(KeyScope::Submit)
         .operation("ojsRetryBulk", "Retry many dead letters.")
         .body(&objects::BULK_RETRY)
         .replies(&[Reply::object(200, "How many begin again.", &objects::FACTS)]),

@@ -8,6 +8,7 @@ use forgerun_core::command::{QueueChange, QueueCommand};
 use forgerun_core::job::Name;
 use forgerun_core::queue::{Owner, QueueId, QueueSettings};
 use forgerun_core::rows::{Activity, Counts, Minute};
+use forgerun_core::scope::KeyScope;
 use forgerun_core::state::Facet;
 #[cfg(feature = "grpc")]
 use forgerun_core::time::Time;
@@ -55,22 +56,27 @@ pub(super) const ROUTES: &[Route] = &[
         ])]),
     Route::post("/ojs/v1/queues/{queue}/pause", "pause", |call| Box::pin(pause(call)))
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Manage)
         .operation("ojsPauseQueue", "Stop handing out jobs of a queue.")
         .replies(&[Reply::object(200, "The queue as it is now.", &objects::QUEUE)]),
     Route::post("/ojs/v1/queues/{queue}/resume", "resume", |call| Box::pin(resume(call)))
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Manage)
         .operation("ojsResumeQueue", "Hand out jobs of a queue again.")
         .replies(&[Reply::object(200, "The queue as it is now.", &objects::QUEUE)]),
     Route::post("/ojs/v1/admin/queues/{queue}/pause", "pause", |call| Box::pin(pause(call)))
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Manage)
         .operation("ojsPauseQueueAdmin", "Stop handing out jobs of a queue.")
         .replies(&[Reply::object(200, "The queue as it is now.", &objects::QUEUE)]),
     Route::post("/ojs/v1/admin/queues/{queue}/resume", "resume", |call| Box::pin(resume(call)))
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Manage)
         .operation("ojsResumeQueueAdmin", "Hand out jobs of a queue again.")
         .replies(&[Reply::object(200, "The queue as it is now.", &objects::QUEUE)]),
     Route::put("/ojs/v1/admin/queues/{queue}/config", "bound", |call| Box::pin(bound(call)))
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Manage)
         .operation("ojsConfigureQueue", "Bound a queue.")
         .body(&objects::QUEUE_CONFIG)
         .replies(&[Reply::object(200, "The bounds as they are now.", &objects::QUEUE)]),

@@ -11,6 +11,7 @@ use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{HeldJob, Output, Upload};
 use forgerun_core::job::is_media_type;
+use forgerun_core::scope::KeyScope;
 use forgerun_engine::{Intake, IntakeError};
 use forgerun_wire::ojs::worker::lease_proof;
 use forgerun_wire::problem::RefusedRequest;
@@ -38,6 +39,7 @@ pub(super) const ROUTES: &[Route] = &[
     })
     .access(CLIENT_OR_OPERATOR)
     .rate(RateCount::WorkerCalls)
+    .scope(KeyScope::Work)
     .operation("ojsPutResult", "Upload the result of a job before its ack.")
     .replies(&[Reply::object(200, "Stored.", &objects::FACTS)])
     .refuses(&[
@@ -50,6 +52,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/jobs/{job_id}/result", "result", |call| Box::pin(get(call)))
         .access(CLIENT_OR_OPERATOR)
         .answers(Answers::Any)
+        .job_token()
         .operation("ojsGetResult", "Download a job's result.")
         .headers(RESULT_PARTS)
         .replies(RESULT)

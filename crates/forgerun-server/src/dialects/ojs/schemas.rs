@@ -6,6 +6,7 @@ use forgerun_core::Refusal;
 use forgerun_core::catalog::Kind;
 use forgerun_core::id::ClientId;
 use forgerun_core::schema::SchemaEntry;
+use forgerun_core::scope::KeyScope;
 use forgerun_wire::ojs::schema::{SchemaReader, read_schema, read_schema_of, schema_answer, schema_view};
 use forgerun_wire::ojs::server::Pagination;
 use forgerun_wire::time;
@@ -33,6 +34,7 @@ pub(super) const ROUTES: &[Route] = &[
         .replies(&[Reply::object(200, "A page.", &objects::SCHEMAS)]),
     Route::post("/ojs/v1/schemas", "register_schema", |call| Box::pin(register(call)))
         .access(CLIENT)
+        .scope(KeyScope::Manage)
         .operation("ojsRegisterSchema", "Register a JSON Schema for the arguments of a type of jobs.")
         .body(&objects::SCHEMA)
         .replies(&[Reply::object(201, "Registered.", &objects::SCHEMA_VIEW)])
@@ -44,6 +46,7 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(&[Kind::RouteNotFound, Kind::JobNotFound]),
     Route::delete("/ojs/v1/schemas/{name}", "delete_schema", |call| Box::pin(delete(call)))
         .access(CLIENT)
+        .scope(KeyScope::Manage)
         .operation("ojsDeleteSchema", "Delete a JSON Schema.")
         .replies(&[Reply::object(200, "Deleted.", &objects::SCHEMA_VIEW)])
         .refuses(&[Kind::RouteNotFound, Kind::JobNotFound]),
@@ -54,6 +57,7 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(&[Kind::RouteNotFound, Kind::JobNotFound]),
     Route::delete("/ojs/v1/schemas/{name}/{version}", "delete_schema", |call| Box::pin(delete_version(call)))
         .access(CLIENT)
+        .scope(KeyScope::Manage)
         .operation("ojsDeleteVersion", "Delete a version of a JSON Schema.")
         .replies(&[Reply::object(200, "Deleted.", &objects::SCHEMA_VIEW)])
         .refuses(&[Kind::RouteNotFound, Kind::JobNotFound]),
@@ -74,6 +78,7 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(&[Kind::RouteNotFound, Kind::JobNotFound]),
     Route::put("/ojs/v1/admin/schemas/{name}/{version}", "register_schema", |call| Box::pin(put(call)))
         .access(CLIENT)
+        .scope(KeyScope::Manage)
         .operation("ojsPutSchema", "Register a version of a JSON Schema.")
         .body(&objects::SCHEMA)
         .replies(&[Reply::object(201, "Registered.", &objects::SCHEMA_VIEW)])
@@ -82,6 +87,7 @@ pub(super) const ROUTES: &[Route] = &[
         Box::pin(delete_version(call))
     })
     .access(CLIENT)
+    .scope(KeyScope::Manage)
     .operation("ojsDeleteVersionAdmin", "Delete a version of a JSON Schema.")
     .replies(&[Reply::object(200, "Deleted.", &objects::SCHEMA_VIEW)])
     .refuses(&[Kind::RouteNotFound, Kind::JobNotFound]),

@@ -13,6 +13,7 @@ use forgerun_core::id::ClientId;
 use forgerun_core::limits::WEBHOOKS_MAX;
 use forgerun_core::queue::{QueueId, QueueSettings};
 use forgerun_core::schedule::Schedule;
+use forgerun_core::scope::KeyScope;
 use forgerun_wire::ojs::server::{HealthStatus, ServerFacts, health, manifest};
 use forgerun_wire::problem::RefusedRequest;
 use serde_json::{Value, json};
@@ -45,11 +46,13 @@ pub(super) const ROUTES: &[Route] = &[
         ]),
     Route::post("/ojs/v1/admin/reset", "reset", |call| Box::pin(reset(call)))
         .access(CLIENT)
+        .scope(KeyScope::Manage)
         .operation("ojsReset", "Wipe what the caller has; only with `ojs.test_hooks`.")
         .replies(&[Reply::object(200, "Wiped.", &objects::FACTS)])
         .refuses(&[Kind::RouteNotFound]),
     Route::put("/ojs/v1/admin/pools/{name}", "unsupported", |call| Box::pin(unsupported(call)))
         .access(CLIENT)
+        .scope(KeyScope::Manage)
         .operation("ojsPutPool", "Set up a pool of workers: not supported.")
         .replies(&[])
         .refuses(&[Kind::UnsupportedFeature]),

@@ -10,6 +10,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Input, Job, Name, Rate};
 use forgerun_core::queue::Owner;
+use forgerun_core::scope::KeyScope;
 use forgerun_engine::Error;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::batch::{read_batch, read_bulk};
@@ -42,6 +43,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/jobs", "submit", |call| Box::pin(one(call)))
         .access(CLIENT)
         .body_max(|_| OJS_ENVELOPE_BYTES_MAX)
+        .scope(KeyScope::Submit)
         .operation("ojsEnqueue", "Enqueue a job.")
         .headers(SUBMITTING)
         .body(&objects::ENVELOPE)
@@ -67,6 +69,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/jobs/batch", "submit", |call| Box::pin(batch(call)))
         .access(CLIENT)
         .body_max(|_| OJS_BATCH_BYTES_MAX)
+        .scope(KeyScope::Submit)
         .operation("ojsEnqueueBatch", "Enqueue several jobs: all of them or none.")
         .headers(SUBMITTING)
         .body(&objects::BATCH)
@@ -79,6 +82,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/jobs/bulk", "submit", |call| Box::pin(bulk(call)))
         .access(CLIENT)
         .body_max(|_| OJS_BATCH_BYTES_MAX)
+        .scope(KeyScope::Submit)
         .operation("ojsEnqueueBulk", "Enqueue several jobs, each for itself.")
         .headers(SUBMITTING)
         .body(&objects::BATCH)

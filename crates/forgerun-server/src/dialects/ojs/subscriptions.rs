@@ -7,6 +7,7 @@ use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{OwnedWebhook, WebhookChange, WebhookCommand};
 use forgerun_core::id::{ClientId, WebhookId};
+use forgerun_core::scope::KeyScope;
 use forgerun_core::webhook::{Envelope, Health, Secrets, Webhook};
 use forgerun_core::{Answer, Command, Refusal};
 use forgerun_wire::ojs::server::Pagination;
@@ -34,6 +35,7 @@ pub(super) const ROUTES: &[Route] = &[
         .replies(&[Reply::object(200, "A page.", &objects::FACTS)]),
     Route::post("/ojs/v1/webhooks/subscriptions", "register_webhook", |call| Box::pin(create(call)))
         .access(CLIENT)
+        .scope(KeyScope::Manage)
         .operation("ojsSubscribe", "Register an endpoint for events.")
         .body(&objects::SUBSCRIPTION)
         .replies(&[Reply::object(
@@ -51,6 +53,7 @@ pub(super) const ROUTES: &[Route] = &[
         Box::pin(change(call))
     })
     .access(CLIENT)
+    .scope(KeyScope::Manage)
     .operation("ojsChangeSubscription", "Change an endpoint.")
     .body(&objects::SUBSCRIPTION)
     .replies(&[Reply::object(200, "The endpoint as it is now.", &objects::SUBSCRIPTION_VIEW)])
@@ -59,12 +62,14 @@ pub(super) const ROUTES: &[Route] = &[
         Box::pin(delete(call))
     })
     .access(CLIENT)
+    .scope(KeyScope::Manage)
     .operation("ojsUnsubscribe", "Delete an endpoint.")
     .replies(&[Reply::object(200, "Deleted.", &objects::SUBSCRIPTION_VIEW)]),
     Route::post("/ojs/v1/webhooks/subscriptions/{webhook_id}/rotate-secret", "rotate_secret", |call| {
         Box::pin(rotate(call))
     })
     .access(CLIENT)
+    .scope(KeyScope::Manage)
     .operation("ojsRotateSecret", "Give an endpoint a new secret.")
     .replies(&[Reply::object(
         200,
@@ -75,6 +80,7 @@ pub(super) const ROUTES: &[Route] = &[
         Box::pin(test(call))
     })
     .access(CLIENT)
+    .scope(KeyScope::Manage)
     .operation("ojsTestSubscription", "Send a test to an endpoint.")
     .replies(&[Reply::object(202, "A test is on its way.", &objects::FACTS)])
     .refuses(&[Kind::IllegalTransition]),

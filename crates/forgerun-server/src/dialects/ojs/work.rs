@@ -11,6 +11,7 @@ use forgerun_core::command::{
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Input, Job, Lane, Name};
 use forgerun_core::queue::{Owner, QueueId};
+use forgerun_core::scope::KeyScope;
 use forgerun_core::{Command, Refusal};
 use forgerun_engine::Error;
 use forgerun_store::Fault;
@@ -93,6 +94,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::put("/ojs/v1/jobs/{job_id}/progress", "progress", |call| Box::pin(progress(call)))
         .access(CLIENT_OR_OPERATOR)
         .rate(RateCount::WorkerCalls)
+        .scope(KeyScope::Work)
         .operation("ojsPutProgress", "Report how far the work on a job is.")
         .optional_body(&objects::PROGRESS)
         .replies(&[Reply::object(200, "Stored.", &objects::PROGRESS_VIEW)])
@@ -107,6 +109,7 @@ pub(super) const fn of_worker(
 ) -> Route {
     Route::post(path, action, handler)
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Work)
         .rate(RateCount::WorkerCalls)
         .body_max(|_| OJS_ENVELOPE_BYTES_MAX)
 }

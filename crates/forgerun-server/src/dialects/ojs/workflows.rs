@@ -10,6 +10,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::{Cancel, Owned};
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Job, Name};
+use forgerun_core::scope::KeyScope;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::envelope::Rules;
 use forgerun_wire::ojs::server::Pagination;
@@ -43,6 +44,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post("/ojs/v1/workflows", "submit_workflow", |call| Box::pin(create(call)))
         .access(CLIENT)
         .body_max(|_| OJS_BATCH_BYTES_MAX)
+        .scope(KeyScope::Submit)
         .operation("ojsCreateWorkflow", "Create a workflow.")
         .headers(SUBMITTING)
         .body(&objects::WORKFLOW)
@@ -63,6 +65,7 @@ pub(super) const ROUTES: &[Route] = &[
         .replies(&[Reply::object(200, "The workflow.", &objects::WORKFLOW_VIEW)]),
     Route::delete("/ojs/v1/workflows/{job_id}", "cancel", |call| Box::pin(cancel(call)))
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Submit)
         .operation("ojsCancelWorkflow", "Cancel a workflow.")
         .query(&[COMPENSATE])
         .optional_body(&objects::CANCEL)
@@ -70,6 +73,7 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(ENDED),
     Route::post("/ojs/v1/workflows/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Submit)
         .operation("ojsCancelWorkflowByPost", "Cancel a workflow.")
         .query(&[COMPENSATE])
         .optional_body(&objects::CANCEL)
@@ -77,6 +81,7 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(ENDED),
     Route::post("/ojs/v1/workflows/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
         .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Submit)
         .operation("ojsRetryWorkflow", "Retry the steps of a workflow that failed.")
         .optional_body(&objects::WORKFLOW_RETRY)
         .replies(&[Reply::object(200, "The workflow runs again.", &objects::WORKFLOW_VIEW)])

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use forgerun_core::Command;
 use forgerun_core::command::{Cancel, Owned};
+use forgerun_core::scope::KeyScope;
 use forgerun_wire::operations::{CANCEL, CancelRequest, StatusView, read_cancel};
 
 use super::status;
@@ -19,10 +20,12 @@ use crate::traces::RequestSubject;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::delete("/api/v1/jobs/{jobId}", "cancel", |call| Box::pin(cancel(call)))
+        .scope(KeyScope::Submit)
         .operation("deleteJob", "Cancel an execution.")
         .optional_body(&CANCEL)
         .replies(&[Reply::json::<StatusView>(200, "Cancelled, or ended before.")]),
     Route::post("/api/v1/jobs/{jobId}/cancel", "cancel", |call| Box::pin(cancel(call)))
+        .scope(KeyScope::Submit)
         .operation("cancel", "Cancel an execution.")
         .optional_body(&CANCEL)
         .replies(&[Reply::json::<StatusView>(200, "Cancelled, or ended before.")]),

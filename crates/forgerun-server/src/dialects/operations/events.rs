@@ -17,6 +17,7 @@ use forgerun_wire::forge::EventsView;
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/api/v1/jobs/{jobId}/events", "events", |call| Box::pin(get(call)))
         .answers(Answers::BodyOrEvents)
+        .job_token()
         .operation(
             "listExecutionEvents",
             "List what happened to an execution; with `Accept: text/event-stream` as it happens.",

@@ -21,6 +21,7 @@ use crate::traces::RequestSubject;
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/api/v1/jobs/{jobId}/result", "result", |call| Box::pin(get(call)))
         .answers(Answers::Any)
+        .job_token()
         .operation("getResultOfJob", "Download the result of a completed execution.")
         .headers(RESULT_PARTS)
         .replies(RESULT)

@@ -34,6 +34,7 @@ use crate::traces::RequestSubject;
 /// The route.
 pub(super) const ROUTES: &[Route] = &[Route::get("/api/v1/jobs/{jobId}", "get", |call| Box::pin(get(call)))
     .answers(Answers::BodyOrFailure)
+    .job_token()
     .operation(
         "getStatus",
         "Get the status of an execution: 202 while it waits or runs, 200 once it has ended.",

@@ -8,6 +8,7 @@ use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::item::Item;
 use forgerun_core::job::{Head, Input, Job, Name};
+use forgerun_core::scope::KeyScope;
 use forgerun_core::work::Definition;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::operations::{
@@ -32,12 +33,14 @@ use crate::traces::RequestSubject;
 pub(super) const ROUTES: &[Route] = &[
     Route::post("/api/v1/jobs", "submit", |call| Box::pin(submit(call)))
         .strict()
+        .scope(KeyScope::Submit)
         .operation("beginJob", "Begin a job.")
         .headers(SUBMITTING)
         .body(&SUBMIT)
         .replies(&[Reply::json::<AcceptedView>(202, "Accepted and stored.").headers(ACCEPTED)])
         .refuses(REFUSALS),
     Route::post("/api/v1/jobs/batch", "submit_batch", |call| Box::pin(submit_batch(call)))
+        .scope(KeyScope::Submit)
         .operation(
             "beginBatch",
             "Begin a batch: one job of many items. Either all items are simulated or none is.",
@@ -52,6 +55,7 @@ pub(super) const ROUTES: &[Route] = &[
 pub(super) static OPERATION: Route =
     Route::post("/api/v1/{resource}/{action}", "submit", |call| Box::pin(submit_operation(call)))
         .strict()
+        .scope(KeyScope::Submit)
         .operation("begin", "Begin the operation `{}`, as it is configured; `type` may be left out.")
         .headers(SUBMITTING)
         .body(&SUBMIT)

@@ -19,12 +19,13 @@ mod tests;
 use axum::body::Body;
 use axum::response::Response;
 use bytes::Bytes;
+use forgerun_core::scope::KeyScopes;
 use forgerun_engine::audited;
 use forgerun_wire::members::{self, UnknownMembers};
 
 use crate::app::App;
 use crate::audit;
-use crate::auth::{caller as auth, caller::Who};
+use crate::auth::{JobTokens, caller as auth, caller::Who};
 use crate::http::{ApiError, Exchange, accept, body, precondition};
 use crate::limits::byte_budget::ByteHolder;
 
@@ -42,7 +43,7 @@ pub(super) async fn serve(
     route: &'static Route,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let who = enter(app, exchange, route.access, route.rate).await?;
+    let who = enter(app, exchange, route.access, route.scopes, route.rate).await?;
     exchange.holder = ByteHolder::new(&who, exchange.address);
     let exchange = &*exchange;
     match audit::scope(app, exchange, &who) {
@@ -106,15 +107,21 @@ async fn handle(
     }
 }
 
-/// Authenticates and counts the caller. The first two checks, for all protocols.
+/// Authenticates and counts the caller, and checks the scopes of its key: for all protocols, and
+/// nowhere else.
 pub(crate) async fn enter(
     app: &App,
     exchange: &mut Exchange,
     access: RouteAccess,
+    scopes: KeyScopes,
     rate: RateCount,
 ) -> Result<Who, ApiError> {
-    let who = admit(app, exchange, access).await?;
+    let who = match JobTokens::presented(exchange, access) {
+        Some(token) => app.job_tokens.admit(app, exchange, &token).await?,
+        None => admit(app, exchange, access).await?,
+    };
     if let Who::Client(caller) = &who {
+        auth::check_scopes(caller, scopes)?;
         match rate {
             RateCount::Requests => auth::count(app, exchange, caller)?,
             RateCount::WorkerCalls => auth::count_worker_call(app, exchange, caller)?,

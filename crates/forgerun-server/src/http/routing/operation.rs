@@ -27,12 +27,22 @@ pub struct Operation {
     pub replies: &'static [Reply],
     /// What it is refused for, beside what follows from the rest.
     pub refusals: &'static [Kind],
+    /// Whether a job token of its job may read it.
+    pub job_token: bool,
 }
 
 impl Operation {
     /// Nothing is said yet.
-    pub const NONE: Operation =
-        Operation { id: "", summary: "", query: &[], headers: &[], body: None, replies: &[], refusals: &[] };
+    pub const NONE: Operation = Operation {
+        id: "",
+        summary: "",
+        query: &[],
+        headers: &[],
+        body: None,
+        replies: &[],
+        refusals: &[],
+        job_token: false,
+    };
 
     /// What generated clients call it, and what it does.
     pub const fn new(id: &'static str, summary: &'static str) -> Operation {

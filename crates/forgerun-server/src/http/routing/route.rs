@@ -21,6 +21,7 @@ use axum::body::Body;
 use axum::http::Method;
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
+use forgerun_core::scope::{KeyScope, KeyScopes};
 use forgerun_wire::request::RequestBody;
 
 use super::Call;
@@ -152,6 +153,8 @@ pub struct Route {
     /// The action in one word, for logs and traces.
     pub action: &'static str,
     pub access: RouteAccess,
+    /// What a client's key must be allowed to do. Not checked for other callers.
+    pub scopes: KeyScopes,
     /// The limit that it counts against.
     pub rate: RateCount,
     /// The kind of answer.
@@ -183,6 +186,10 @@ impl Route {
             path,
             action,
             access: RouteAccess::Client,
+            scopes: match verb {
+                Verb::Get => KeyScopes::NONE.with(KeyScope::Read),
+                Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => KeyScopes::NONE,
+            },
             rate: RateCount::Requests,
             answers: Answers::Body,
             members: &[],
@@ -233,6 +240,17 @@ impl Route {
         Route { access, ..self }
     }
 
+    /// The scope that a client's key needs. A `GET` needs `read` by default; all others name
+    /// theirs.
+    pub const fn scope(self, scope: KeyScope) -> Route {
+        Route { scopes: KeyScopes::NONE.with(scope), ..self }
+    }
+
+    /// A further scope that a client's key needs.
+    pub const fn and_scope(self, scope: KeyScope) -> Route {
+        Route { scopes: self.scopes.with(scope), ..self }
+    }
+
     pub const fn rate(self, rate: RateCount) -> Route {
         Route { rate, ..self }
     }
@@ -277,6 +295,11 @@ impl Route {
     /// Refuses for these reasons, beside those that follow from what it is.
     pub const fn refuses(self, refusals: &'static [Kind]) -> Route {
         Route { operation: Operation { refusals, ..self.operation }, ..self }
+    }
+
+    /// A job token of the job in its path may read it.
+    pub const fn job_token(self) -> Route {
+        Route { operation: Operation { job_token: true, ..self.operation }, ..self }
     }
 
     pub const fn strict(self) -> Route {

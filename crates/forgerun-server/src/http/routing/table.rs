@@ -4,12 +4,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use axum::http::Method;
+use axum::response::Response;
 use forgerun_core::id::JobId;
 use percent_encoding::percent_decode_str;
 
 use super::{Api, Route, Verb};
+use crate::app::App;
 use crate::config::Config;
-use crate::http::{ApiError, Exchange};
+use crate::http::{ApiError, Exchange, cors};
 
 /// Maximum number of path parameters.
 const PARAMETERS_MAX: usize = 3;
@@ -92,6 +94,12 @@ impl Table {
         exchange.action = route.action;
         exchange.operation = &route.operation;
         Ok(route)
+    }
+
+    /// The answer to a preflight of a page that may call. `None` for any other request.
+    pub(crate) fn preflight(&self, app: &App, exchange: &Exchange) -> Option<Response> {
+        let (methods, _) = self.at(exchange.uri.path())?;
+        cors::preflight(app, exchange, &methods.allow())
     }
 
     /// The methods of a path. A trailing slash makes it another path.

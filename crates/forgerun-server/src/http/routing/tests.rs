@@ -117,3 +117,19 @@ fn every_route_has_a_word_for_the_log() {
         assert!(!route.action.is_empty() && route.action.chars().all(word), "{}", route.path);
     }
 }
+
+#[test]
+fn every_route_of_clients_names_its_scope_and_no_other_route_has_one() {
+    for route in rows() {
+        let is_for_clients = match route.access.callers() {
+            Callers::FirstKey | Callers::ClientOrOperator | Callers::Client => true,
+            Callers::Anyone | Callers::AnyoneOrOperator | Callers::Operator => false,
+        };
+        let (verb, path) = (route.verb.word(), route.path);
+        if is_for_clients {
+            assert!(!route.scopes.is_empty(), "{verb} {path} needs `.scope(…)`");
+        } else if route.verb != Verb::Get {
+            assert!(route.scopes.is_empty(), "{verb} {path} is not for clients");
+        }
+    }
+}

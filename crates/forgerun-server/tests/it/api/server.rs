@@ -247,6 +247,14 @@ impl Client {
         self.submit(body).await.expect(202)["job_id"].as_str().unwrap().to_owned()
     }
 
+    /// The same client with a further key of these scopes.
+    pub(crate) async fn scoped(&self, name: &str, scopes: &[&str]) -> Client {
+        let request = json!({"name": name, "scopes": scopes});
+        let key = self.call("POST", &self.keys_path()).json(request).send().await.expect(201);
+        let text = |name: &str| key[name].as_str().unwrap().to_owned();
+        Client { address: self.address, id: self.id.clone(), key: text("api_key"), key_id: text("key_id") }
+    }
+
     pub(crate) fn keys_path(&self) -> String {
         format!("/v1/clients/{}/keys", self.id)
     }

@@ -120,6 +120,43 @@ fn the_same_key_is_the_same_job_and_payloads_come_from_anywhere() {
 }
 
 #[test]
+fn named_keys_are_made_listed_replaced_and_revoked() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut serve =
+        forgerun(&["serve", "--listen", "127.0.0.1:0", "--data", folder.path().to_str().unwrap()]);
+    let server = Server::start(&mut serve);
+    let client = ask(&server, &["clients", "create"]).expect(0).to_owned();
+    let primary = ask(&server, &["keys", "issue", &client]).expect(0).to_owned();
+    let issue = ["keys", "issue", &client, "--name", "ci", "--scopes", "submit,read", "--key", &primary];
+    let made = ask(&server, &[&issue[..], &["--expires", "30d", "--json"]].concat()).json(0);
+    assert_eq!(made["scopes"], serde_json::json!(["submit", "read"]));
+    let secret = made["api_key"].as_str().unwrap();
+    ask(&server, &["list", "--key", secret]).expect(0);
+    let denied = ask(&server, &["schedules", "set", "s", "--cron", "@daily", "--type", "t", "--key", secret]);
+    denied.expect(5);
+    assert!(denied.stderr.contains("manage"), "{}", denied.stderr);
+    ask(&server, &issue).expect(1);
+    let rotated = ask(&server, &[&issue[..], &["--rotate", "--overlap", "1h"]].concat());
+    rotated.expect(0);
+    ask(&server, &["list", "--key", secret]).expect(0);
+    let listed = ask(&server, &["keys", "list", &client, "--key", &primary]);
+    assert!(
+        listed.expect(0).contains("replaced") && listed.stdout.contains("submit,read"),
+        "{}",
+        listed.stdout
+    );
+    assert!(!listed.stdout.contains(&primary));
+    let key_id = made["key_id"].as_str().unwrap();
+    ask(&server, &["keys", "revoke", &client, key_id, "--key", &primary]).expect(0);
+    ask(&server, &["list", "--key", secret]).expect(5);
+    let renewed = ask(&server, &["keys", "renew", &client, "--overlap", "1h", "--key", &primary]);
+    renewed.expect(0);
+    ask(&server, &["list", "--key", &primary]).expect(0);
+    ask(&server, &["keys", "issue", &client, "--scopes", "read"]).expect(2);
+    ask(&server, &["keys", "issue", &client, "--name", "x", "--scopes", "root", "--key", &primary]).expect(1);
+}
+
+#[test]
 fn clients_and_keys_are_made_and_a_bad_key_ends_with_5() {
     let folder = tempfile::tempdir().unwrap();
     let mut serve =

@@ -5,7 +5,7 @@ import { strict as assert } from "node:assert";
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 
-const { SERVER, TOKEN, PICTURES, TOOLS, CHROMIUM = "/usr/bin/chromium" } = process.env;
+const { SERVER, TOKEN, PICTURES, TOOLS, EXAMPLE, CHROMIUM = "/usr/bin/chromium" } = process.env;
 const require = createRequire(`${TOOLS}/`);
 const { chromium } = require("playwright-core");
 const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
@@ -357,6 +357,37 @@ await step("pictures are made", async () => {
       await page.screenshot({ path: `${PICTURES}/${name}-${colorScheme}.png` });
     }
   }
+});
+
+await step("a key is made in a form and shown once", async () => {
+  await page.goto(`/dashboard/clients/${client}`);
+  await page.getByLabel("Name").fill("from the browser");
+  await page.getByLabel("manage").uncheck();
+  await page.getByRole("button", { name: "Make key" }).click();
+  const secret = await page.locator("#secret").textContent();
+  await call("GET", "/v1/jobs", undefined, { authorization: `Bearer ${secret}` });
+  await page.goto(`/dashboard/clients/${client}`);
+  await page.getByText("submit, read, work, keys").waitFor();
+  assert.ok(!(await page.content()).includes(secret), "the secret is shown again");
+});
+
+await step("the example page of another origin shows the progress of one job", async () => {
+  const pages = createServer((_, answer) => answer.setHeader("content-type", "text/html").end(readFileSync(EXAMPLE)));
+  await new Promise(done => pages.listen(0, "127.0.0.1", done));
+  const job = await pushed("with.progress", [1], { queue: "progress" });
+  const { token } = await post(`/v1/jobs/${job}/token`, {});
+  const context = await browser.newContext();
+  const other = await context.newPage();
+  await other.goto(`http://127.0.0.1:${pages.address().port}/#${new URLSearchParams({ server: SERVER, job, token })}`);
+  await other.getByText("waiting").waitFor();
+  const { jobs: [held] } = await post("/ojs/v1/workers/fetch", { queues: ["progress"], worker_id: "browser", count: 1 });
+  await post("/ojs/v1/workers/progress", { job_id: job, lease_token: held.lease_token, progress: 40 });
+  await until("the bar at 40", () => other.evaluate(() => document.querySelector("progress").value === 40));
+  await post("/ojs/v1/workers/ack", { job_id: job, lease_token: held.lease_token, result: { pages: 3 } });
+  await other.getByText("completed", { exact: true }).waitFor();
+  await other.getByText('"pages"').waitFor();
+  await context.close();
+  pages.close();
 });
 
 await step("logging out ends the session", async () => {

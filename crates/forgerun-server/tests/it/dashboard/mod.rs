@@ -25,6 +25,7 @@ fn serve(database_url: &str) -> Server {
         .env("FORGERUN_LIMITS__RATE_PER_MINUTE", "100000")
         .env("FORGERUN_WEBHOOKS__PRIVATE_TARGETS", "allow")
         .env("FORGERUN_SIM__TIME_SCALE", "0.02")
+        .env("FORGERUN_SERVER__CORS_ORIGINS", "*")
         .env("FORGERUN_LOG__LEVEL", "error");
     Server::start(&mut command)
 }
@@ -43,6 +44,7 @@ fn every_page_works_in_a_browser() {
         .env("SERVER", format!("http://{}", server.address))
         .env("TOKEN", TOKEN)
         .env("PICTURES", pictures())
+        .env("EXAMPLE", Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/progress.html"))
         .output()
         .unwrap_or_else(|error| panic!("node does not run ({error}): install it with make tools"));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -132,3 +132,31 @@ async fn a_connection_on_which_no_call_begins_for_long_is_ended() {
     connection.await.unwrap().expect("it ends in order");
     serving.abort();
 }
+
+#[tokio::test]
+async fn a_call_refuses_a_key_without_its_scope() {
+    let world = World::start().await;
+    let reader = world.client.scoped("reader", &["read"]).await;
+    let mut ojs = world.ojs().await;
+    let listed = ojs.list_queues(with_key(&reader, v1::ListQueuesRequest::default())).await;
+    assert!(listed.is_ok(), "{listed:?}");
+    let enqueue = v1::EnqueueRequest { r#type: "test.echo".into(), args: vec![], options: None };
+    let fetch = v1::FetchRequest { queues: vec!["default".into()], ..Default::default() };
+    let pause = v1::PauseQueueRequest { queue: "default".into() };
+    let refusals = [
+        (ojs.enqueue(with_key(&reader, enqueue.clone())).await.map(drop), "submit"),
+        (ojs.fetch(with_key(&reader, fetch)).await.map(drop), "work"),
+        (ojs.pause_queue(with_key(&reader, pause)).await.map(drop), "manage"),
+    ];
+    for (answer, scope) in refusals {
+        let refused = answer.unwrap_err();
+        assert_eq!(refused.code(), Code::PermissionDenied, "{refused:?}");
+        assert!(refused.message().contains(scope), "{refused:?}");
+    }
+    let job = world.push("default").await;
+    let token = world.client.call("POST", &format!("/v1/jobs/{}/token", job.id)).send().await.expect(201);
+    let holder = Client { key: token["token"].as_str().unwrap().to_owned(), ..reader };
+    let get = v1::GetJobRequest { job_id: job.id };
+    let refused = ojs.get_job(with_key(&holder, get)).await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied, "a job token is for HTTP: {refused:?}");
+}

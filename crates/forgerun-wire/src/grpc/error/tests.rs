@@ -82,6 +82,7 @@ rows! {
     result_expired: ResultExpired => NotFound, "OJS_NOT_FOUND";
     rate_limited: RateLimited => ResourceExhausted, "OJS_RATE_LIMITED";
     quota_exceeded: QuotaExceeded => ResourceExhausted, "OJS_RATE_LIMITED";
+    storage_quota_exceeded: StorageQuotaExceeded => ResourceExhausted, "OJS_RATE_LIMITED";
     queue_full: QueueFull => ResourceExhausted, "OJS_QUEUE_FULL";
     queue_paused: QueuePaused => FailedPrecondition, "OJS_QUEUE_PAUSED";
     worker_unavailable: WorkerUnavailable => Unavailable, "OJS_BACKEND_UNAVAILABLE";
