@@ -289,7 +289,8 @@ async fn reckon_compensations(context: &SimContext, store: &dyn Store, own: &Job
     }
 }
 
-/// A wait that a signal ended has the body of that signal as its result, and the signal is recorded.
+/// A wait that a signal ended has the body of that signal as its result, and the signal is
+/// recorded.
 async fn reckon_signal(context: &SimContext, store: &dyn Store, workflow: &Workflow, index: u32) {
     let id = workflow.job_of(index);
     let Some(job) = store.job(id).await.expect("the store is calm") else { return };

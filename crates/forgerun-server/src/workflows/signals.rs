@@ -1,4 +1,4 @@
-//! Signals to waiting steps: by name for the owner, by token for anybody who has it.
+//! Signals to waiting steps: by name for the owner, by token for a caller without a key.
 
 use std::sync::Arc;
 

@@ -22,13 +22,13 @@ pub(super) enum Form {
     /// One input.
     Value(FieldKind),
     /// An input per member of an object.
-    Object(Vec<Field>),
+    Object(Vec<FormField>),
     /// A text area for JSON.
     Json,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Field {
+pub(super) struct FormField {
     pub(super) name: String,
     pub(super) title: String,
     pub(super) about: String,
@@ -53,8 +53,8 @@ impl Form {
         let Ok(schema) = serde_json::from_slice::<Value>(schema) else { return Form::Json };
         if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
             let is_closed = schema.get("type").is_none_or(|kind| kind == "object");
-            let fields: Option<Vec<Field>> =
-                properties.iter().map(|(name, of)| Field::of(name, of, &schema)).collect();
+            let fields: Option<Vec<FormField>> =
+                properties.iter().map(|(name, of)| FormField::of(name, of, &schema)).collect();
             return match fields {
                 Some(fields) if is_closed && (1..=FIELDS_MAX).contains(&fields.len()) => Form::Object(fields),
                 Some(_) | None => Form::Json,
@@ -69,12 +69,12 @@ impl Form {
     }
 }
 
-impl Field {
-    fn of(name: &str, of: &Value, whole: &Value) -> Option<Field> {
+impl FormField {
+    fn of(name: &str, of: &Value, whole: &Value) -> Option<FormField> {
         let text = |member: &str| of.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
         let required = whole.get("required").and_then(Value::as_array);
         let title = text("title");
-        Some(Field {
+        Some(FormField {
             name: name.to_owned(),
             title: if title.is_empty() { name.to_owned() } else { title },
             about: text("description"),

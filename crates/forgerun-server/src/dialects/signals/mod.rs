@@ -1,5 +1,5 @@
-//! `/v1/signals/{token}`: answers a waiting step without a key. Whoever has the token of a wait may
-//! send its signal: programs as JSON, people by the page at this address. The page is a plain form,
+//! `/v1/signals/{token}`: answers a waiting step without a key. A caller with the token of a wait
+//! may send its signal: programs as JSON, people by the page at this address. The page is a plain form,
 //! so it works without scripts.
 
 mod form;

@@ -8,7 +8,7 @@ use forgerun_wire::time;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::form::{Field, FieldKind, Form, VALUE, shown};
+use super::form::{FieldKind, Form, FormField, VALUE, shown};
 use crate::dialects::dashboard::bare_page;
 use crate::http::{ApiError, routing::Call};
 use crate::workflows::AskedSignal;
@@ -106,7 +106,7 @@ fn word(answer: &Value) -> String {
     }
 }
 
-fn labelled(place: usize, field: &Field) -> Markup {
+fn labelled(place: usize, field: &FormField) -> Markup {
     let id = format!("f-{place}");
     html! {
         label for=(id) { (field.title) @if !field.is_required && field.kind != FieldKind::Boolean { span .muted { " (optional)" } } }
