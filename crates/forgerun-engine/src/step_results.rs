@@ -33,7 +33,7 @@ pub struct StepResults<'s> {
     reads_blobs: bool,
 }
 
-type Boxed<'f, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'f>>;
+type ResultRead<'f, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'f>>;
 
 impl<'s> StepResults<'s> {
     /// Only results in rows are read: quick enough for every fetch.
@@ -47,7 +47,7 @@ impl<'s> StepResults<'s> {
     }
 
     /// The result of the job of a step, if it has at most `room` bytes.
-    pub fn of<'f>(&'f self, job: &'f Job, room: usize) -> Boxed<'f, StepResult> {
+    pub fn of<'f>(&'f self, job: &'f Job, room: usize) -> ResultRead<'f, StepResult> {
         Box::pin(async move {
             match job.head.workflow_head.as_ref().map(|head| head.form) {
                 None => self.of_job(job, room).await,
@@ -107,8 +107,8 @@ impl<'s> StepResults<'s> {
         self.joined(&jobs, names, [b'{', b'}'], room).await
     }
 
-    /// Results of jobs one after the other, each after its name if it has one. `null` where there is
-    /// no result, or none in JSON.
+    /// Results of jobs one after the other, each after its name if it has one. `null` where there
+    /// is no result, or none in JSON.
     async fn joined(
         &self,
         jobs: &[Option<JobId>],

@@ -15,8 +15,8 @@
 //! The *compensation* of a step, which undoes it, is a step too, behind those of the request. It is
 //! skipped until compensation begins.
 //!
-//! A step may also be a workflow of its own, or a job per element of a list ([`StepWork`]). Then the
-//! job of the step is that of a workflow or of a [`ForEach`]: it is a step and a conductor at once.
+//! A step may also be a workflow of its own, or a job per element of a list ([`StepWork`]). Then
+//! the job of the step is that of a workflow or of a [`ForEach`]: a step and a conductor at once.
 //! A step may be a [`Wait`] instead of work: its job ends by time, or by a [`Signal`].
 
 mod compensation;
@@ -367,8 +367,8 @@ pub struct StepDefinition {
 }
 
 impl WorkflowPart {
-    /// Divides the steps, so that a ready step loads little besides itself. `n` is the number of the
-    /// first part, `first` the position of the first step.
+    /// Divides the steps, so that a ready step loads little besides itself. `n` is the number of
+    /// the first part, `first` the position of the first step.
     pub fn divide(workflow: JobId, n: u32, first: u32, steps: &[NewStep]) -> Vec<WorkflowPart> {
         let mut parts: Vec<WorkflowPart> = Vec::new();
         let mut room = 0;

@@ -142,17 +142,17 @@ async fn new_step(
     head: &Head,
 ) -> Result<NewStep, ApiError> {
     let StepDefinition { head: of_step, input, work } = match step.work {
-        wire::StepWork::Job(job) => definition(app, owner, *job, head).await?,
-        wire::StepWork::ForEach(for_each) => {
+        wire::StepBody::Job(job) => definition(app, owner, *job, head).await?,
+        wire::StepBody::ForEach(for_each) => {
             let ForEachRequest { source, pointer, parallel, args, job } = *for_each;
             let plan = ForEachPlan { source, pointer, parallel, args };
             let elements = definition(app, owner, job, head).await?;
             StepDefinition { work: StepWork::ForEach(Arc::new(plan)), ..elements }
         }
-        wire::StepWork::Wait(request) => {
+        wire::StepBody::Wait(request) => {
             waiting(app, owner, request.into_wait(app.clock.random()), place, head).await?
         }
-        wire::StepWork::Workflow(request) => nested(app, owner, *request, head).await?,
+        wire::StepBody::Workflow(request) => nested(app, owner, *request, head).await?,
     };
     let compensation = match step.compensate {
         Some(job) => Some(definition(app, owner, job, head).await?),

@@ -14,7 +14,7 @@ use crate::http::ApiError;
 use crate::limits::PARENT_RESULTS_BYTES_MAX;
 
 /// A step or an element in a page.
-struct Entry {
+struct ResultEntry {
     index: u32,
     id: String,
     state: &'static str,
@@ -37,7 +37,7 @@ pub async fn results(
     let reader = StepResults::small(&**store);
     let mut room = PARENT_RESULTS_BYTES_MAX;
     let mut results = Vec::with_capacity(entries.len());
-    for Entry { index, id, state, job } in entries {
+    for ResultEntry { index, id, state, job } in entries {
         let result = match job.and_then(|job| jobs.get(&job)) {
             Some(job) => match reader.of(job, room).await? {
                 StepResult::Json(bytes) => {
@@ -57,20 +57,20 @@ pub async fn results(
     Ok(Some(StepResultsView { form: form_word(form).into(), results, next_cursor }))
 }
 
-async fn entries(app: &App, own: &Job, first: u32, n: usize) -> Result<Option<Vec<Entry>>, ApiError> {
+async fn entries(app: &App, own: &Job, first: u32, n: usize) -> Result<Option<Vec<ResultEntry>>, ApiError> {
     let store = app.engine.store();
     if let Some(workflow) = store.record::<Workflow>(own.id.to_string()).await? {
         let steps = workflow.declared().filter(|(index, _)| *index >= first).take(n);
         let entry = |(index, step): (u32, &GraphStep)| {
             let (state, job) = (ended_word(step.state), workflow.made_job(index));
-            Entry { index, id: step.id.clone(), state, job }
+            ResultEntry { index, id: step.id.clone(), state, job }
         };
         return Ok(Some(steps.map(entry).collect()));
     }
     let Some(for_each) = store.record::<ForEach>(own.id.to_string()).await? else { return Ok(None) };
     let entry = |index: u32| {
         let (state, job) = (ended_word(for_each.step_state(index)), for_each.made_job(index));
-        Entry { index, id: index.to_string(), state, job }
+        ResultEntry { index, id: index.to_string(), state, job }
     };
     Ok(Some((first..for_each.n()).take(n).map(entry).collect()))
 }

@@ -13,7 +13,7 @@ mod view;
 mod wait;
 
 pub use read::{
-    ADDED_STEPS, AddedSteps, ForEachRequest, StepRequest, StepWork, WORKFLOW, WorkflowRequest, read,
+    ADDED_STEPS, AddedSteps, ForEachRequest, StepBody, StepRequest, WORKFLOW, WorkflowRequest, read,
     read_added,
 };
 pub use rows::{StepRows, WorkflowRows, step_word};

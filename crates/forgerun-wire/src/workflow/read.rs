@@ -25,7 +25,7 @@ use crate::ojs::members::{Members, ViolationList};
 use crate::problem::RefusedRequest;
 
 use children::Unresolved;
-pub use children::{ADDED_STEPS, AddedSteps, ForEachRequest, StepWork, read_added};
+pub use children::{ADDED_STEPS, AddedSteps, ForEachRequest, StepBody, read_added};
 pub use request::WORKFLOW;
 use request::steps;
 
@@ -64,7 +64,7 @@ pub struct StepRequest {
     /// When it has its turn.
     pub when: StepCondition,
     /// What it does.
-    pub work: StepWork,
+    pub work: StepBody,
     /// The job that undoes it.
     pub compensate: Option<JobEnvelope>,
 }
@@ -394,7 +394,7 @@ impl StepReader<'_> {
         members.0.retain(|(name, _)| !OF_STEP.contains(&&**name));
         let work = match (wait, members.0.first()) {
             (None, _) => self.work(members, path, index)?,
-            (Some(value), None) => StepWork::Wait(wait::read(value, &format!("{path}.wait"))?),
+            (Some(value), None) => StepBody::Wait(wait::read(value, &format!("{path}.wait"))?),
             (Some(_), Some((name, _))) => {
                 let detail = "is not for a step that waits: no worker runs it";
                 return Err(refused(&format!("{path}.{name:.60}"), detail, "unsupported"));
@@ -408,10 +408,10 @@ impl StepReader<'_> {
     }
 
     /// One wait per signal: a signal must not end two.
-    fn check_signal(&self, work: &StepWork, path: &str) -> Result<(), Box<RefusedRequest>> {
-        let signal = |work: &StepWork| match work {
-            StepWork::Wait(WaitRequest::Signal { name, .. }) => Some(name.clone()),
-            StepWork::Wait(_) | StepWork::Job(_) | StepWork::Workflow(_) | StepWork::ForEach(_) => None,
+    fn check_signal(&self, work: &StepBody, path: &str) -> Result<(), Box<RefusedRequest>> {
+        let signal = |work: &StepBody| match work {
+            StepBody::Wait(WaitRequest::Signal { name, .. }) => Some(name.clone()),
+            StepBody::Wait(_) | StepBody::Job(_) | StepBody::Workflow(_) | StepBody::ForEach(_) => None,
         };
         let Some(name) = signal(work) else { return Ok(()) };
         match self.steps.iter().find(|step| signal(&step.work).as_ref() == Some(&name)) {

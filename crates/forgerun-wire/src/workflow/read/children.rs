@@ -21,7 +21,7 @@ pub(super) const PARALLEL_OF_STEP_MAX: u32 = PARALLEL_MAX / 2;
 
 /// What a step does.
 #[derive(Clone, Debug)]
-pub enum StepWork {
+pub enum StepBody {
     Job(Box<JobEnvelope>),
     Wait(WaitRequest),
     /// A workflow of its own.
@@ -59,7 +59,7 @@ impl StepReader<'_> {
         mut members: Members<'_>,
         path: &str,
         index: usize,
-    ) -> Result<StepWork, Box<RefusedRequest>> {
+    ) -> Result<StepBody, Box<RefusedRequest>> {
         let (workflow, for_each) = (members.get("workflow"), members.get("for_each"));
         let parallel = members.get("parallel");
         members.0.retain(|(name, _)| !OF_CHILDREN.contains(&&**name));
@@ -67,7 +67,7 @@ impl StepReader<'_> {
             return Err(refused(&format!("{path}.parallel"), "is for steps with `for_each`", "unsupported"));
         }
         match (workflow, for_each) {
-            (None, None) => Ok(StepWork::Job(Box::new(self.job(members, path, index)?))),
+            (None, None) => Ok(StepBody::Job(Box::new(self.job(members, path, index)?))),
             (Some(_), Some(_)) => {
                 Err(refused(path, "has both `workflow` and `for_each`; a step is one of them", "unsupported"))
             }
@@ -82,7 +82,7 @@ impl StepReader<'_> {
         }
     }
 
-    fn nested_workflow(&self, value: &RawValue, path: &str) -> Result<StepWork, Box<RefusedRequest>> {
+    fn nested_workflow(&self, value: &RawValue, path: &str) -> Result<StepBody, Box<RefusedRequest>> {
         if self.depth >= WORKFLOW_DEPTH_MAX {
             let detail = format!("is nested deeper than {WORKFLOW_DEPTH_MAX} levels");
             return Err(refused(path, detail, "maxItems"));
@@ -100,7 +100,7 @@ impl StepReader<'_> {
             ..StepReader::default_of(self.rules)
         };
         super::read_level(&members, &format!("{path}."), within)
-            .map(|request| StepWork::Workflow(Box::new(request)))
+            .map(|request| StepBody::Workflow(Box::new(request)))
     }
 
     fn for_each(
@@ -110,7 +110,7 @@ impl StepReader<'_> {
         parallel: Option<&RawValue>,
         path: &str,
         index: usize,
-    ) -> Result<StepWork, Box<RefusedRequest>> {
+    ) -> Result<StepBody, Box<RefusedRequest>> {
         let at = format!("{path}.for_each");
         let list = Members::of_value(value).ok_or_else(|| refused(&at, "must be an object", "type"))?;
         if let Some((name, _)) = list.0.iter().find(|(name, _)| !["step", "pointer"].contains(&&**name)) {
@@ -145,7 +145,7 @@ impl StepReader<'_> {
         let job = self.job(members, path, index)?;
         let args = pieces(&job.args);
         self.unresolved.push(Unresolved { step: index, source, path: at });
-        Ok(StepWork::ForEach(Box::new(ForEachRequest { source: 0, pointer, parallel, args, job })))
+        Ok(StepBody::ForEach(Box::new(ForEachRequest { source: 0, pointer, parallel, args, job })))
     }
 
     /// Finds the steps that have the lists. A `for_each` depends on its source.
@@ -167,7 +167,7 @@ impl StepReader<'_> {
                 of.after.push(found);
                 self.n_edges += 1;
             }
-            if let StepWork::ForEach(for_each) = &mut of.work {
+            if let StepBody::ForEach(for_each) = &mut of.work {
                 for_each.source = found;
             }
         }

@@ -27,9 +27,9 @@ fn shape(body: &serde_json::Value) -> Result<(WorkflowForm, String), String> {
 
 fn type_of(step: &StepRequest) -> &str {
     match &step.work {
-        StepWork::Job(job) => &job.job_type,
-        StepWork::ForEach(for_each) => &for_each.job.job_type,
-        StepWork::Wait(_) | StepWork::Workflow(_) => "",
+        StepBody::Job(job) => &job.job_type,
+        StepBody::ForEach(for_each) => &for_each.job.job_type,
+        StepBody::Wait(_) | StepBody::Workflow(_) => "",
     }
 }
 
