@@ -25,7 +25,7 @@ fn rows() -> impl Iterator<Item = &'static Route> {
 #[test]
 fn every_route_is_found_at_its_path_and_below_its_prefix_and_nowhere_else() {
     let tables = tables(&[]);
-    for api in dialects::ALL {
+    for (api, own) in dialects::ALL.into_iter().zip(&tables) {
         for route in api.routes().iter().copied().flatten() {
             // Any text will do for a parameter.
             let path = route.path.replace(['{', '}'], "");
@@ -52,7 +52,7 @@ fn every_route_is_found_at_its_path_and_below_its_prefix_and_nowhere_else() {
             assert!(tables.iter().any(|table| table.covers(&path)), "{path} is refused in the API's words");
             assert_eq!(at(&tables, &path), None, "{path}");
         }
-        assert!(!tables.iter().any(|table| table.covers(&format!("{}2/jobs", api.prefix()))));
+        assert!(!own.covers(&format!("{}2/jobs", api.prefix())));
     }
     for path in
         ["/v1/clients/x/more", "/api/v1/reports", "/api/v1/results", "/api/v1/images/resize", "/health"]
