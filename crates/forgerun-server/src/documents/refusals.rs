@@ -86,7 +86,7 @@ fn of_parameter(row: &Row, name: &str) -> Vec<Kind> {
     let missing: &[Kind] = match name {
         // What stores what it brings does not need to find it.
         _ if row.verb == Verb::Put && name != "queue" && name != "job_id" => &[],
-        "job_id" | "workflow_id" | "group" => &[Kind::JobNotFound],
+        "job_id" | "workflow_id" | "group" | "token" => &[Kind::JobNotFound],
         "jobId" => &[Kind::JobNotFound, Kind::Expired],
         "webhook_id" => &[Kind::WebhookNotFound],
         "delivery_id" => &[Kind::DeliveryNotFound],

@@ -112,6 +112,7 @@ pub(super) fn about(name: &str, path: &str) -> &'static str {
         "name" if path.contains("/queues/") => "The name of the queue.",
         "name" if path.contains("/schemas/") => "The type of jobs.",
         "name" if path.contains("/pools/") => "The name of the pool.",
+        "name" if path.contains("/signals/") => "The name of the signal.",
         "name" => "The name of the schedule.",
         "queue" if path.starts_with("/ojs") => "The name of the queue.",
         "queue" => "The name that all meant queues have.",
@@ -121,6 +122,7 @@ pub(super) fn about(name: &str, path: &str) -> &'static str {
         "webhook_id" => "The webhook.",
         "worker_id" => "What the worker calls itself.",
         "workflow_id" => "The workflow: the id of its own job.",
+        "token" => "The token of the wait, from the view of its workflow.",
         _ => "",
     }
 }

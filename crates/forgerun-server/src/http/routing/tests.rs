@@ -25,7 +25,7 @@ fn rows() -> impl Iterator<Item = &'static Route> {
 #[test]
 fn every_route_is_found_at_its_path_and_below_its_prefix_and_nowhere_else() {
     let tables = tables(&[]);
-    for api in dialects::ALL {
+    for (api, own) in dialects::ALL.into_iter().zip(&tables) {
         for route in api.routes().iter().copied().flatten() {
             // Any text will do for a parameter.
             let path = route.path.replace(['{', '}'], "");
@@ -41,13 +41,18 @@ fn every_route_is_found_at_its_path_and_below_its_prefix_and_nowhere_else() {
         }
         for path in ["", "/", "/nothing", "/Jobs", "//jobs", "/jobs/"] {
             let path = format!("{}{path}", api.prefix());
-            if api.routes().iter().copied().flatten().any(|route| route.path == path) {
+            let takes_any = |route: &Route| {
+                let rest = route.path.strip_prefix(api.prefix()).and_then(|rest| rest.strip_prefix("/{"));
+                rest.is_some_and(|rest| !rest.contains('/')) && path.trim_end_matches('/') == path
+            };
+            let mut routes = api.routes().iter().copied().flatten();
+            if routes.any(|route| route.path == path || (takes_any(route) && path != api.prefix())) {
                 continue;
             }
             assert!(tables.iter().any(|table| table.covers(&path)), "{path} is refused in the API's words");
             assert_eq!(at(&tables, &path), None, "{path}");
         }
-        assert!(!tables.iter().any(|table| table.covers(&format!("{}2/jobs", api.prefix()))));
+        assert!(!own.covers(&format!("{}2/jobs", api.prefix())));
     }
     for path in
         ["/v1/clients/x/more", "/api/v1/reports", "/api/v1/results", "/api/v1/images/resize", "/health"]
