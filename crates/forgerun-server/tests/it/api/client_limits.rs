@@ -1,5 +1,7 @@
 //! Limits that the operator sets for a client.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::http::{Answer, Call};
@@ -94,5 +96,7 @@ async fn a_client_has_its_own_rate() {
     );
     other.get("/v1/jobs").await.expect(200);
     limit(&server, &client.id, json!({"rate_per_minute": null})).await.expect(200);
+    // What it spent is paid back at the new rate.
+    server.clock.advance(Duration::from_secs(1));
     client.get("/v1/jobs").await.expect(200);
 }

@@ -381,7 +381,7 @@ await step("the example page of another origin shows the progress of one job", a
   await other.goto(`http://127.0.0.1:${pages.address().port}/#${new URLSearchParams({ server: SERVER, job, token })}`);
   await other.getByText("waiting").waitFor();
   const { jobs: [held] } = await post("/ojs/v1/workers/fetch", { queues: ["progress"], worker_id: "browser", count: 1 });
-  await post("/ojs/v1/workers/progress", { job_id: job, lease_token: held.lease_token, progress: 40 });
+  await post("/ojs/v1/workers/progress", { job_id: job, lease_token: held.lease_token, progress: 0.4 });
   await until("the bar at 40", () => other.evaluate(() => document.querySelector("progress").value === 40));
   await post("/ojs/v1/workers/ack", { job_id: job, lease_token: held.lease_token, result: { pages: 3 } });
   await other.getByText("completed", { exact: true }).waitFor();
