@@ -156,9 +156,13 @@ impl WorkingSet<'_> {
         self.break_off(own, Cause::Fail, &WorkError::new(Kind::HandlerError, message))
     }
 
-    /// Begins as many elements as may run, and ends the `for_each` if none is left.
+    /// Begins as many elements as may run, none while it is paused, and ends the `for_each` if none
+    /// is left.
     pub(super) fn begin_elements(&mut self, own: Slot) -> Result<(), Refusal> {
         let id = self.job(own).id;
+        if self.job(own).paused {
+            return self.end_for_each(own);
+        }
         let mut read = Read::default();
         while let Some(index) = self.workflows.for_each.get_mut(&id).and_then(ForEach::next) {
             if !self.begin_element(id, index, &mut read)? {

@@ -391,6 +391,10 @@ impl WorkingSet<'_> {
     /// The jobs of the steps of a workflow that have not ended.
     pub(super) fn steps_under_way(&mut self, own: Slot) -> Vec<JobId> {
         let id = self.job(own).id;
+        if self.is_for_each(own) {
+            let Some(for_each) = self.seek_for_each(id) else { return Vec::new() };
+            return for_each.under_way().into_iter().map(|index| for_each.job_of(index)).collect();
+        }
         let Some(workflow) = self.seek_workflow(id) else { return Vec::new() };
         workflow.under_way().map(|index| workflow.job_of(index)).collect()
     }
@@ -398,7 +402,13 @@ impl WorkingSet<'_> {
     /// Starts the steps that a pause held back.
     pub(super) fn start_held_back(&mut self, own: Slot) -> Result<(), Refusal> {
         let id = self.job(own).id;
-        if self.job(own).state != State::Running || self.seek_workflow(id).is_none() {
+        if self.job(own).state != State::Running {
+            return Ok(());
+        }
+        if self.is_for_each(own) {
+            return if self.seek_for_each(id).is_some() { self.begin_elements(own) } else { Ok(()) };
+        }
+        if self.seek_workflow(id).is_none() {
             return Ok(());
         }
         self.go_on(id)?;

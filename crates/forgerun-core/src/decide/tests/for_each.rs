@@ -221,3 +221,25 @@ fn everything_goes_with_the_workflow() {
     let of_flows = |kind: RecordKind| (30..40).contains(&(kind as u8));
     assert!(!world.records.keys().any(|key| of_flows(key.kind)), "{:?}", world.records.keys());
 }
+
+#[test]
+fn a_paused_list_begins_no_element_and_goes_on_when_it_is_resumed() {
+    for paused in [W, 0] {
+        let (mut world, own) = listed(Continue, 2);
+        world.ask(elements(own, 0, 4, true));
+        let paused = if paused == W { W } else { own.as_u128() };
+        world.start_all();
+        world.ask(hold_back(paused, true));
+        let held: Vec<Job> = (0..2).map(|index| element(&world, own, index)).collect();
+        assert!(held.iter().all(|job| job.paused), "their workers learn of it");
+        world.ask(end_step(&held[0], true));
+        assert_eq!(letters(&world, own), "srww");
+        world.ask(hold_back(paused, false));
+        assert_eq!(letters(&world, own), "srrw");
+        world.ask(end_step(&held[1], true));
+        for index in [2, 3] {
+            run_element(&mut world, own, index, true);
+        }
+        assert_eq!((letters(&world, own), world.letters(W)), ("ssss".into(), "ssr".into()));
+    }
+}

@@ -45,10 +45,12 @@ pub(super) const ROUTES: &[Route] = &[
         .operation("cancelJob", "Cancel a job that has not ended.")
         .replies(&[Reply::json::<CanceledView>(200, "Cancelled, or ended before.")]),
     Route::post("/v1/jobs/{job_id}/pause", "pause", |call| Box::pin(set_paused(call, true)))
+        .scope(KeyScope::Submit)
         .operation("pauseJob", "Keep a job from workers until it is resumed.")
         .replies(&[Reply::json::<PausedView>(200, "Paused, or paused before.")])
         .refuses(&[Kind::IllegalTransition]),
     Route::post("/v1/jobs/{job_id}/resume", "resume", |call| Box::pin(set_paused(call, false)))
+        .scope(KeyScope::Submit)
         .operation("resumeJob", "Hand out a paused job again.")
         .replies(&[Reply::json::<PausedView>(200, "Resumed, or not paused before.")]),
     Route::post("/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call)))

@@ -17,6 +17,7 @@ use crate::traces::RequestSubject;
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/v1/jobs/{job_id}/logs", "logs", |call| Box::pin(logs(call)))
         .answers(Answers::BodyOrEvents)
+        .job_token()
         .operation(
             "listLogs",
             "List the log lines of a job, oldest first; with `Accept: text/event-stream` as they come.",

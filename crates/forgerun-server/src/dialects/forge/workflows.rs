@@ -75,10 +75,12 @@ pub(super) const ROUTES: &[Route] = &[
      did is undone.",
         )]),
     Route::post("/v1/workflows/{workflow_id}/pause", "pause", |call| Box::pin(set_paused(call, true)))
+        .scope(KeyScope::Submit)
         .operation("pauseWorkflow", "Start no step of a workflow, and keep its steps from workers.")
         .replies(&[Reply::json::<WorkflowView>(200, "Paused, or paused before.")])
         .refuses(&[Kind::IllegalTransition]),
     Route::post("/v1/workflows/{workflow_id}/resume", "resume", |call| Box::pin(set_paused(call, false)))
+        .scope(KeyScope::Submit)
         .operation("resumeWorkflow", "Go on with a paused workflow and its steps.")
         .replies(&[Reply::json::<WorkflowView>(200, "Resumed, or not paused before.")]),
     Route::post("/v1/workflows/{workflow_id}/retry", "retry", |call| Box::pin(retry(call)))
@@ -93,6 +95,8 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(&[Kind::IllegalTransition, Kind::RetryLimitReached]),
     Route::post("/v1/workflows/{workflow_id}/steps", "add_steps", |call| Box::pin(add_steps(call)))
         .body_max(|_| OJS_BATCH_BYTES_MAX)
+        .scope(KeyScope::Work)
+        .and_scope(KeyScope::Submit)
         .operation("addWorkflowSteps", "Add steps to a running workflow, as the worker of one of its steps.")
         .body(&wire::ADDED_STEPS)
         .replies(&[Reply::json::<WorkflowView>(200, "Added; those that are ready have begun.")])
@@ -105,6 +109,7 @@ pub(super) const ROUTES: &[Route] = &[
         .query(&[LIMIT, CURSOR])
         .replies(&[Reply::json::<StepResultsView>(200, "A page.")]),
     Route::post("/v1/workflows/{workflow_id}/signals/{name}", "signal", |call| Box::pin(signal(call)))
+        .scope(KeyScope::Submit)
         .operation(
             "sendSignal",
             "Send a signal: the step that waits for it succeeds with the body as its result.",
@@ -273,16 +278,21 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let last_word = if ended_badly { failure::last_word(call.app, &job, form).await? } else { None };
     let mut response = match last_word {
         Some(response) => response,
-        None => shown(call.app, job).await?,
+        None => shown(&call, job).await?,
     };
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     Ok(response)
 }
 
-async fn shown(app: &App, job: Arc<Job>) -> Result<Response, ApiError> {
+/// The workflow, with tokens of its signals for callers that may send them.
+async fn shown(call: &Call<'_>, job: Arc<Job>) -> Result<Response, ApiError> {
+    let app = call.app;
     let last_word = workflows::failure(app, &job).await?;
     let rows = workflows::read(app, job).await?.ok_or_else(not_found)?;
-    let view = WorkflowView::new(&rows, last_word).with_tokens(&rows, &workflows::signals_at(app));
+    let mut view = WorkflowView::new(&rows, last_word);
+    if call.caller().scopes.contains(KeyScope::Submit) {
+        view = view.with_tokens(&rows, &workflows::signals_at(app));
+    }
     Ok(respond::json(StatusCode::OK, &view))
 }
 
@@ -299,7 +309,7 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
         compensate: compensate.unwrap_or(true),
     };
     let (job, _) = call.app.engine.act(Command::Cancel(cancel)).await?;
-    shown(call.app, Arc::new(job)).await
+    shown(&call, Arc::new(job)).await
 }
 
 /// `POST /v1/workflows/{id}/pause` and `…/resume`: with all its steps that have not ended.
@@ -308,7 +318,7 @@ async fn set_paused(call: Call<'_>, paused: bool) -> Result<Response, ApiError> 
     let own = own_job(&call).await?;
     let owned = Owned { job: own.id, client: Some(call.caller().client) };
     let (job, _) = call.app.engine.act(Command::Pause(JobPause { owned, paused })).await?;
-    shown(call.app, Arc::new(job)).await
+    shown(&call, Arc::new(job)).await
 }
 
 /// `POST /v1/workflows/{id}/retry`: retries failed steps and runs those that did not run; all steps
@@ -322,14 +332,14 @@ async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     };
     let owned = Owned { job: own.id, client: Some(call.caller().client) };
     let (job, _) = call.app.engine.retry_workflow(owned, from).await?;
-    shown(call.app, Arc::new(job)).await
+    shown(&call, Arc::new(job)).await
 }
 
 /// `POST /v1/workflows/{id}/steps`: steps added by the worker that holds one of its steps.
 async fn add_steps(call: Call<'_>) -> Result<Response, ApiError> {
     let own = own_job(&call).await?;
     let job = workflows::add_steps(&call, &own).await?;
-    shown(call.app, Arc::new(job)).await
+    shown(&call, Arc::new(job)).await
 }
 
 /// `GET /v1/workflows/{id}/results?limit=…&cursor=…`: what its steps left, in order.
@@ -350,7 +360,7 @@ async fn signal(call: Call<'_>) -> Result<Response, ApiError> {
     let own = own_job(&call).await?;
     let name = call.exchange.parameter("name").unwrap_or_default();
     workflows::send_named(call.app, call.caller().client, own.id, name, &call.body).await?;
-    shown(call.app, fresh(&call, own.id).await?).await
+    shown(&call, fresh(&call, own.id).await?).await
 }
 
 /// The workflow's own job after a command that answers with less.

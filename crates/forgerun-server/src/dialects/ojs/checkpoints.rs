@@ -52,6 +52,7 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(OF_LEASE),
     Route::put("/ojs/v1/jobs/{job_id}/checkpoint/{step}", "save_step", |call| Box::pin(save_step(call)))
         .access(CLIENT)
+        .scope(KeyScope::Work)
         .operation("ojsPutStep", "Record the result of a named step of a job, once.")
         .body(&STEP)
         .replies(&[
