@@ -1,5 +1,5 @@
 //! Header fields of answers, as components of the OpenAPI document. Each is there twice: required,
-//! and with the suffix `opt` as optional.
+//! and with the suffix `o` as optional.
 
 use serde_json::{Map, Value, json};
 
@@ -39,8 +39,11 @@ const HEADERS: &[(&str, &str)] = &[
 const ALWAYS: [&str; 3] = ["X-Request-ID", "X-Correlation-ID", "Cache-Control"];
 
 /// Of answers to clients whose requests are counted. Without a limit nothing is counted.
-const COUNTED: [&str; 5] =
-    ["RateLimit?", "RateLimit-Policy?", "X-RateLimit-Limit?", "X-RateLimit-Remaining?", "X-RateLimit-Reset?"];
+const COUNTED: [&str; 2] = ["RateLimit?", "RateLimit-Policy?"];
+
+/// The same in older names. Refusals have them too, but only 429 lists them: the document is large
+/// enough.
+const COUNTED_LEGACY: [&str; 3] = ["X-RateLimit-Limit?", "X-RateLimit-Remaining?", "X-RateLimit-Reset?"];
 
 /// Of answers that may be the failure object of a job.
 pub(super) const OF_FAILURE: [&str; 7] = [
@@ -71,14 +74,15 @@ pub(super) fn of_refusal(status: u16, is_of_ojs: bool) -> Vec<&'static str> {
 
 /// Those of an answer: of every one, its own, and those of what it is. A question mark says that a
 /// field is not always there.
-pub(super) fn of(own: &[&str], is_counted: bool, is_of_ojs: bool) -> Value {
-    let counted = COUNTED.iter().filter(|_| is_counted);
+pub(super) fn of(own: &[&str], status: u16, is_counted: bool, is_of_ojs: bool) -> Value {
+    let legacy = COUNTED_LEGACY.iter().filter(|_| status < 400 || status == 429);
+    let counted = COUNTED.iter().chain(legacy).filter(|_| is_counted);
     let ojs = ["OJS-Version"].iter().filter(|_| is_of_ojs);
     let all = ALWAYS.iter().chain(own).chain(ojs).chain(counted);
     let described: Map<String, Value> = all
         .map(|field| match field.strip_suffix('?') {
             Some(name) => (name.to_owned(), reference("headers", &optional(name))),
-            None => ((*field).to_owned(), reference("headers", field)),
+            None => ((*field).to_owned(), reference("headers", &component_of(field))),
         })
         .collect();
     Value::Object(described)
@@ -88,22 +92,21 @@ pub(super) fn of(own: &[&str], is_counted: bool, is_of_ojs: bool) -> Value {
 pub(super) fn components() -> Value {
     let component = |about: &str, required: bool| json!({"description": about, "required": required, "schema": {"type": "string"}});
     let both = HEADERS.iter().flat_map(|(name, about)| {
-        [((*name).to_owned(), component(about, true)), (optional(name), component(about, false))]
+        [(component_of(name), component(about, true)), (optional(name), component(about, false))]
     });
     Value::Object(both.collect())
 }
 
-/// The component of a field that is not always there. Fields of limits are always optional, so they
-/// need no second component.
-fn optional(name: &str) -> String {
-    match is_of_limits(name) {
-        true => name.to_owned(),
-        false => format!("{name}.opt"),
-    }
+/// The name of a field's component: its place in the table, because answers name it a thousand
+/// times.
+fn component_of(name: &str) -> String {
+    let place = HEADERS.iter().position(|(field, _)| *field == name);
+    format!("h{}", place.expect("every header field is in the table"))
 }
 
-fn is_of_limits(name: &str) -> bool {
-    COUNTED.iter().any(|field| field.strip_suffix('?') == Some(name))
+/// The component of a field that is not always there.
+fn optional(name: &str) -> String {
+    format!("{}o", component_of(name))
 }
 
 /// A reference to a component.

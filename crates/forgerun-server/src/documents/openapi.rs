@@ -266,7 +266,7 @@ impl<'a> Fold<'a> {
             }
             _ => {}
         }
-        let headers = headers::of(&own, row.is_counted(), row.is_of_ojs());
+        let headers = headers::of(&own, reply.status, row.is_counted(), row.is_of_ojs());
         json!({"description": reply.about, "headers": headers, "content": content})
     }
 
@@ -293,7 +293,7 @@ impl<'a> Fold<'a> {
         // The same object in every JSON type: shown once.
         content.insert(MEDIA_TYPE_JSON.to_owned(), json!({"schema": schema, "examples": examples}));
         content.insert(MEDIA_TYPE_XML.to_owned(), json!({"schema": schema}));
-        let headers = headers::of(&own, row.is_counted(), row.is_of_ojs());
+        let headers = headers::of(&own, status, row.is_counted(), row.is_of_ojs());
         json!({"description": titles.join(", "), "headers": headers, "content": content})
     }
 

@@ -117,6 +117,7 @@ pub(super) fn about(name: &str, path: &str) -> &'static str {
         "queue" if path.starts_with("/ojs") => "The name of the queue.",
         "queue" => "The name that all meant queues have.",
         "slug" => "The last part of the `type`.",
+        "step" => "The name of the step.",
         "tenant" => "The tenant.",
         "version" => "The version of the schema.",
         "webhook_id" => "The webhook.",

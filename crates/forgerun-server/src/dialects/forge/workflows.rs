@@ -24,7 +24,7 @@ use forgerun_wire::workflow::{
     self as wire, SIGNAL, StepResultsView, WORKFLOW, WorkflowSummary, WorkflowView, WorkflowsView,
 };
 
-use crate::app::{App, Filter};
+use crate::app::Filter;
 use crate::auth::ownership;
 use crate::events::{page as events, sse::StreamScope};
 use crate::http::{

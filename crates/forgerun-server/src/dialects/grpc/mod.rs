@@ -107,7 +107,8 @@ const fn looks(path: &'static str, action: &'static str) -> Rpc {
 
 /// A call without a key.
 const fn open(path: &'static str, action: &'static str) -> Rpc {
-    Rpc { access: RouteAccess::Anyone, rate: RateCount::Uncounted, ..looks(path, action) }
+    let (access, rate) = (RouteAccess::Anyone, RateCount::Uncounted);
+    Rpc { access, scopes: KeyScopes::NONE, rate, ..looks(path, action) }
 }
 
 /// A call of workers, which have a limit of their own (C-99).

@@ -10,7 +10,7 @@ use super::*;
 use crate::config::Sources;
 
 /// The document with everything in it is downloaded and read as a whole.
-const BYTES_MAX: usize = 720_000;
+const BYTES_MAX: usize = 700_000;
 
 fn config(environment: &[(&str, &str)]) -> Config {
     let environment = environment.iter().map(|(name, value)| (name.into(), value.into())).collect();

@@ -56,7 +56,7 @@ async fn wrong_methods_are_405_with_the_right_ones_listed() {
         (format!("/v1/jobs/{id}/cancel"), "POST", vec!["GET", "HEAD", "DELETE"]),
         (format!("/v1/jobs/{id}/report"), "GET, HEAD", vec!["POST"]),
         ("/v1/clients".to_owned(), "POST", vec!["GET", "PUT"]),
-        (format!("/v1/clients/{id}/keys"), "POST", vec!["GET", "DELETE"]),
+        (format!("/v1/clients/{id}/keys"), "GET, HEAD, POST", vec!["PUT", "DELETE"]),
     ] {
         for method in wrong {
             let answer = server.call(method, &path).send().await;

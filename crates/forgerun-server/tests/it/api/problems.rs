@@ -256,6 +256,13 @@ async fn limits(sweep: &mut Sweep) {
         let problem = sweep.refused(kind, call).await;
         assert!(problem["retryAfter"].as_u64() >= Some(1), "{problem}");
     }
+    let server = Server::with(&[("auth.admin_token", "an-operator-of-this-server")]).await;
+    let client = server.client().await;
+    let bound = server.call("PATCH", &format!("/admin/v1/clients/{}", client.id));
+    let bound = bound.header("authorization", "Bearer an-operator-of-this-server");
+    bound.json(json!({"storage_bytes": 0})).send().await.expect(200);
+    let call = client.call("POST", "/v1/jobs").json(json!({"type": "EXECUTE", "payload": {"n": 1}}));
+    sweep.refused(Kind::StorageQuotaExceeded, call).await;
     let server = Server::with(&[("retry.max", "0"), ("workers.count", "0")]).await;
     let client = server.client().await;
     let path = format!("/v1/jobs/{}", client.job().await);
