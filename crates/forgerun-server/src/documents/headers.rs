@@ -41,8 +41,8 @@ const ALWAYS: [&str; 3] = ["X-Request-ID", "X-Correlation-ID", "Cache-Control"];
 /// Of answers to clients whose requests are counted. Without a limit nothing is counted.
 const COUNTED: [&str; 2] = ["RateLimit?", "RateLimit-Policy?"];
 
-/// The same in older names. Refusals have them too, but only 429 lists them: the document is large
-/// enough.
+/// The same in older names. All counted answers have them, but only 429 lists them: the document is
+/// large enough.
 const COUNTED_LEGACY: [&str; 3] = ["X-RateLimit-Limit?", "X-RateLimit-Remaining?", "X-RateLimit-Reset?"];
 
 /// Of answers that may be the failure object of a job.
@@ -75,7 +75,7 @@ pub(super) fn of_refusal(status: u16, is_of_ojs: bool) -> Vec<&'static str> {
 /// Those of an answer: of every one, its own, and those of what it is. A question mark says that a
 /// field is not always there.
 pub(super) fn of(own: &[&str], status: u16, is_counted: bool, is_of_ojs: bool) -> Value {
-    let legacy = COUNTED_LEGACY.iter().filter(|_| status < 400 || status == 429);
+    let legacy = COUNTED_LEGACY.iter().filter(|_| status == 429);
     let counted = COUNTED.iter().chain(legacy).filter(|_| is_counted);
     let ojs = ["OJS-Version"].iter().filter(|_| is_of_ojs);
     let all = ALWAYS.iter().chain(own).chain(ojs).chain(counted);

@@ -54,6 +54,10 @@ const SENTENCES: SentenceTable = &[
         "If-Match names another version; the ETag is {1} now.",
         "If-Match nennt eine andere Fassung; das ETag ist jetzt {1}.",
     ),
+    (
+        "The client's limit `{1}` is {2}, and {3} are used.",
+        "Die Grenze `{1}` des Clients ist {2}, und {3} sind belegt.",
+    ),
     ("The body is not a JSON object.", "Der Inhalt ist kein JSON-Objekt."),
     (
         "The body is not JSON: {1} at line {2} column {3}.",

@@ -444,7 +444,7 @@ fn aim(world: &World, dice: &mut Dice, path: &str, made: &mut Made) {
         made.path = path.replace("{slug}", "job-not-found").replace(['{', '}'], "");
     }
     // A stream does not end, and has tests of its own.
-    if path.ends_with("/events") {
+    if path.ends_with("/events") || path.ends_with("/logs") {
         made.headers.retain(|(_, value)| value != "text/event-stream");
     }
     // An execution or a cursor made up at random names nothing.
