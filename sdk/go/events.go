@@ -42,7 +42,7 @@ type EventStream struct {
 	ctx      context.Context
 	client   *Client
 	path     string
-	endless  bool
+	ends     func(*Event) bool // whether it is the last one; nil for a stream without an end
 	lastID   string
 	wait     time.Duration
 	failures int
@@ -53,12 +53,12 @@ type EventStream struct {
 
 // Events returns the events of a job from the first on, until it ends.
 func (h *Handle) Events(ctx context.Context) *EventStream {
-	return &EventStream{ctx: ctx, client: h.client, path: h.path("/events"), wait: reconnectDefault}
+	return &EventStream{ctx: ctx, client: h.client, path: h.path("/events"), ends: (*Event).ends, wait: reconnectDefault}
 }
 
 // Events returns what happens to all your jobs from now on. It does not end by itself.
 func (c *Client) Events(ctx context.Context) *EventStream {
-	return &EventStream{ctx: ctx, client: c, path: "/v1/events", endless: true, wait: reconnectDefault}
+	return &EventStream{ctx: ctx, client: c, path: "/v1/events", wait: reconnectDefault}
 }
 
 // After makes the stream go on after an event that was seen before, by its id.
@@ -89,7 +89,7 @@ func (s *EventStream) Next() (Event, error) {
 			if event.ID != "" {
 				s.lastID = event.ID
 			}
-			s.ended = !s.endless && event.ends()
+			s.ended = s.ends != nil && s.ends(&event)
 			return event, nil
 		}
 		if err := s.broke(err); err != nil {

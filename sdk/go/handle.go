@@ -28,6 +28,7 @@ type Status struct {
 	Attempt     int        `json:"attempt"`  // from 1
 	Progress    int        `json:"progress"` // percent, as last reported
 	Tags        []string   `json:"tags"`
+	Paused      bool       `json:"paused"` // held back until it is resumed
 	CreatedAt   time.Time  `json:"created_at"`
 	UpdatedAt   time.Time  `json:"updated_at"`
 	CompletedAt *time.Time `json:"completedAt"`
@@ -72,6 +73,16 @@ func (h *Handle) Cancel(ctx context.Context) error {
 // Retry begins a failed job again.
 func (h *Handle) Retry(ctx context.Context) error {
 	return h.client.fetch(ctx, post(h.path("/retry")).safe(), nil)
+}
+
+// Pause holds the job back: no worker gets it until it is resumed. One that runs goes on.
+func (h *Handle) Pause(ctx context.Context) error {
+	return h.client.fetch(ctx, post(h.path("/pause")).safe(), nil)
+}
+
+// Resume ends a pause.
+func (h *Handle) Resume(ctx context.Context) error {
+	return h.client.fetch(ctx, post(h.path("/resume")).safe(), nil)
 }
 
 // Report returns how the job went, as the server describes it. It is there once the job has ended.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"time"
 )
 
@@ -21,7 +20,7 @@ type Job struct {
 	Meta        map[string]any
 	Traceparent string                     // the trace it belongs to; "" if none
 	Input       json.RawMessage            // what was submitted
-	Parents     map[string]json.RawMessage // results of the steps it waited for, by their names; null if one left nothing, or see Parent
+	Parents     map[string]json.RawMessage // results of the steps it waited for, by their names; null if one left nothing; read them with Parent, which fetches large ones
 
 	client     *Client
 	workerID   string
@@ -30,11 +29,7 @@ type Job struct {
 	logs       logBuffer
 	slept      func(time.Duration) // set where a test runs the handler: nothing waits
 
-	steps struct {
-		sync.Mutex
-		loaded  bool
-		results map[string]json.RawMessage
-	}
+	steps recordedSteps
 }
 
 // receivedJob is a job as the server hands it out.
@@ -148,7 +143,11 @@ func Parent[T any](ctx context.Context, j *Job, step string) (T, error) {
 		return value, usageError("job %s did not wait for a step %q", j.ID, step)
 	}
 	if string(result) != "null" || j.parentJobs[step] == "" {
-		return value, decodeResult(result, "application/json", &value)
+		body, media, err := j.client.whole(ctx, result, 0)
+		if err != nil {
+			return value, err
+		}
+		return value, decodeResult(body, media, &value)
 	}
 	download, err := j.client.download(ctx, "/ojs/v1/jobs/"+segment(j.parentJobs[step])+"/result")
 	if err != nil {
@@ -193,78 +192,6 @@ type jobKey struct{}
 func JobFrom(ctx context.Context) *Job {
 	job, _ := ctx.Value(jobKey{}).(*Job)
 	return job
-}
-
-// Step does a part of a job and records its result with the job, so that a later attempt is given the recorded result instead of doing
-// the part again.
-//
-// The part is done at least once: if the process dies after doing it and before the result is recorded, the next attempt does it again.
-// Once recorded, there is one result, and all attempts see it. Make the part itself repeatable, for example by an idempotency key
-// made of the job's id and the name of the step. Results of all steps of a job have at most 256 KiB of JSON. Outside of a worker,
-// and in jobs that come over HTTP, nothing is recorded.
-func Step[T any](ctx context.Context, name string, do func(context.Context) (T, error)) (T, error) {
-	job := JobFrom(ctx)
-	if job == nil || job.leaseToken == "" {
-		return do(ctx)
-	}
-	var value T
-	recorded, err := job.recordedStep(ctx, name)
-	if err != nil {
-		return value, err
-	}
-	if recorded != nil {
-		if err := json.Unmarshal(recorded, &value); err != nil {
-			return value, Fatal(fmt.Errorf("the recorded result of step %s does not fit: %w", name, err))
-		}
-		return value, nil
-	}
-	if value, err = do(ctx); err != nil {
-		return value, err
-	}
-	return value, job.recordStep(ctx, name, value)
-}
-
-func (j *Job) checkpoint() string { return "/ojs/v1/checkpoints/" + segment(j.ID) }
-
-// recordedStep returns the recorded result of a step; nil if it has none.
-func (j *Job) recordedStep(ctx context.Context, name string) (json.RawMessage, error) {
-	j.steps.Lock()
-	defer j.steps.Unlock()
-	if !j.steps.loaded {
-		var saved struct {
-			State json.RawMessage `json:"state"`
-		}
-		if err := j.client.fetch(ctx, get(j.checkpoint()+"/resume"), &saved); err != nil {
-			return nil, fmt.Errorf("could not read the recorded steps: %w", err)
-		}
-		if len(saved.State) > 0 && json.Unmarshal(saved.State, &j.steps.results) != nil {
-			return nil, Fatal(errors.New("the checkpoint of the job is not an object of steps"))
-		}
-		if j.steps.results == nil {
-			j.steps.results = map[string]json.RawMessage{}
-		}
-		j.steps.loaded = true
-	}
-	return j.steps.results[name], nil
-}
-
-func (j *Job) recordStep(ctx context.Context, name string, value any) error {
-	encoded, err := json.Marshal(value)
-	if err != nil {
-		return Fatal(fmt.Errorf("the result of step %s cannot be written as JSON: %w", name, err))
-	}
-	j.steps.Lock()
-	defer j.steps.Unlock()
-	j.steps.results[name] = encoded
-	request, err := put(j.checkpoint()).json(map[string]any{"state": j.steps.results})
-	if err == nil {
-		err = j.client.fetch(ctx, request.set("Lease-Token", j.leaseToken), nil)
-	}
-	if err != nil {
-		delete(j.steps.results, name)
-		return fmt.Errorf("could not record step %s: %w", name, err)
-	}
-	return nil
 }
 
 // Content is a result that is not JSON, or large. It is uploaded before the job ends.

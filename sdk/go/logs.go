@@ -5,12 +5,14 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 )
 
 const (
 	logLinesMax   = 1000                   // in one request; the server takes as many
-	logBatchBytes = 64 << 10               // of text in one request, unless one line alone has more
-	logLineBytes  = 15 << 10               // of a line, which is cut there; the server takes 16 KiB
+	logBatchBytes = 128 << 10              // in one request; the server takes as many
+	logOverhead   = 96                     // what a line counts there beside its text
+	logLineBytes  = 16 << 10               // of a line that the server takes; longer ones go in pieces
 	logPendingMax = 10_000                 // lines of a job that wait for the server; further ones are dropped
 	logGather     = 200 * time.Millisecond // how long lines gather
 	logPatience   = 5 * time.Second        // how long a request with lines may take
@@ -28,7 +30,8 @@ type LogLine struct {
 // lost is no reason to fail. A job that came over HTTP (Worker.HTTPHandler) keeps no log.
 func (j *Job) Log(text string) { j.LogLine(LogLine{Text: text}) }
 
-// LogLine is Log with a level or a stream.
+// LogLine is Log with a level or a stream. Their names have 1 to 32 letters, digits, dots, hyphens and underscores; others are replaced by
+// the default.
 func (j *Job) LogLine(line LogLine) {
 	if j.leaseToken == "" {
 		return
@@ -36,14 +39,30 @@ func (j *Job) LogLine(line LogLine) {
 	if line.At.IsZero() {
 		line.At = time.Now()
 	}
-	if line.Level == "" {
+	if !isLogName(line.Level) {
 		line.Level = "info"
 	}
-	if line.Stream == "" {
+	if !isLogName(line.Stream) {
 		line.Stream = "log"
 	}
-	line.Text = clip(strings.ToValidUTF8(line.Text, "\uFFFD"), logLineBytes)
+	rest := strings.ToValidUTF8(line.Text, "\uFFFD")
+	for len(rest) > logLineBytes {
+		end := logLineBytes
+		for !utf8.RuneStart(rest[end]) {
+			end-- // not within a character
+		}
+		line.Text, rest = rest[:end], rest[end:]
+		j.logs.add(j, line)
+	}
+	line.Text = rest
 	j.logs.add(j, line)
+}
+
+// isLogName reports whether the server takes a text as the name of a level or a stream. One wrong name would cost all lines of a request.
+func isLogName(text string) bool {
+	return len(text) <= 32 && text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '.' || r == '_' || r == '-')
+	})
 }
 
 // logBuffer holds lines on their way to the server.
@@ -76,8 +95,8 @@ func (b *logBuffer) take() []LogLine {
 	}
 	n, size := 0, 0
 	for n < len(b.lines) && n < logLinesMax {
-		size += len(b.lines[n].Text)
-		if n > 0 && size > logBatchBytes {
+		size += len(b.lines[n].Text) + logOverhead
+		if size > logBatchBytes {
 			break
 		}
 		n++

@@ -7,30 +7,31 @@ import (
 
 // Workflow describes jobs that wait for each other. Make one with Chain, Group or NewWorkflow.
 type Workflow struct {
-	form   string // chain or group; "" for steps with names
-	name   string
-	policy string
-	steps  []workflowStep
+	form     string // chain or group; "" for steps with names
+	name     string
+	policy   string
+	deadline string
+	steps    []workflowStep
 }
 
 type workflowStep struct {
 	id         string
-	job        JobSpec
+	work       Work
 	after      []string
 	when       string
 	compensate *JobSpec
 }
 
-// Chain runs jobs one after the other. Each is given the result of the one before it (Parent, by its index: "0", "1", …).
-func Chain(jobs ...JobSpec) *Workflow { return unnamed("chain", jobs) }
+// Chain does steps one after the other. Each job is given the result of the one before it (Parent, by its index: "0", "1", …).
+func Chain(steps ...Work) *Workflow { return unnamed("chain", steps) }
 
-// Group runs jobs side by side.
-func Group(jobs ...JobSpec) *Workflow { return unnamed("group", jobs) }
+// Group does steps side by side.
+func Group(steps ...Work) *Workflow { return unnamed("group", steps) }
 
-func unnamed(form string, jobs []JobSpec) *Workflow {
+func unnamed(form string, steps []Work) *Workflow {
 	w := &Workflow{form: form}
-	for _, job := range jobs {
-		w.steps = append(w.steps, workflowStep{job: job})
+	for _, work := range steps {
+		w.steps = append(w.steps, workflowStep{work: work})
 	}
 	return w
 }
@@ -50,9 +51,21 @@ func (w *Workflow) OnFailure(policy string) *Workflow {
 	return w
 }
 
+// Deadline bounds the whole workflow, counted from its submission. What is left then is cancelled, and the workflow has failed.
+func (w *Workflow) Deadline(limit time.Duration) *Workflow {
+	w.deadline = formatDuration(limit)
+	return w
+}
+
+// DeadlineAt is the time by which the workflow must have ended.
+func (w *Workflow) DeadlineAt(at time.Time) *Workflow {
+	w.deadline = formatTime(at)
+	return w
+}
+
 // Step adds a step with a name.
-func (w *Workflow) Step(id string, job JobSpec, options ...StepOption) *Workflow {
-	step := workflowStep{id: id, job: job}
+func (w *Workflow) Step(id string, work Work, options ...StepOption) *Workflow {
+	step := workflowStep{id: id, work: work}
 	for _, option := range options {
 		option(&step)
 	}
@@ -75,11 +88,12 @@ func When(condition string) StepOption { return func(s *workflowStep) { s.when =
 func Compensate(job JobSpec) StepOption { return func(s *workflowStep) { s.compensate = &job } }
 
 type workflowBody struct {
-	Type   string     `json:"type,omitempty"`
-	Name   string     `json:"name,omitempty"`
-	Policy string     `json:"failure_policy,omitempty"`
-	Steps  []stepBody `json:"steps,omitempty"`
-	Jobs   []stepBody `json:"jobs,omitempty"`
+	Type     string     `json:"type,omitempty"`
+	Name     string     `json:"name,omitempty"`
+	Policy   string     `json:"failure_policy,omitempty"`
+	Deadline string     `json:"deadline,omitempty"`
+	Steps    []stepBody `json:"steps,omitempty"`
+	Jobs     []stepBody `json:"jobs,omitempty"`
 }
 
 type stepBody struct {
@@ -87,18 +101,22 @@ type stepBody struct {
 	DependsOn []string `json:"depends_on,omitempty"`
 	When      string   `json:"when,omitempty"`
 	*envelope
-	Compensate *envelope `json:"compensate,omitempty"`
+	Wait       *waitBody     `json:"wait,omitempty"`
+	ForEach    *eachBody     `json:"for_each,omitempty"`
+	Parallel   int           `json:"parallel,omitempty"`
+	Workflow   *workflowBody `json:"workflow,omitempty"`
+	Compensate *envelope     `json:"compensate,omitempty"`
 }
 
 func (w *Workflow) body(now time.Time) (*workflowBody, error) {
-	body := &workflowBody{Type: w.form, Name: w.name, Policy: w.policy}
+	body := &workflowBody{Type: w.form, Name: w.name, Policy: w.policy, Deadline: w.deadline}
 	for _, step := range w.steps {
-		job, err := step.job.envelope(now)
-		if err != nil {
+		described := stepBody{ID: step.id, DependsOn: step.after, When: step.when}
+		if err := step.work.describe(now, &described); err != nil {
 			return nil, err
 		}
-		described := stepBody{ID: step.id, DependsOn: step.after, When: step.when, envelope: job}
 		if step.compensate != nil {
+			var err error
 			if described.Compensate, err = step.compensate.envelope(now); err != nil {
 				return nil, err
 			}
@@ -122,6 +140,8 @@ type WorkflowStatus struct {
 	Name     string       `json:"name"`
 	State    State        `json:"state"`
 	Progress int          `json:"progress"` // percent of its steps that are over
+	Paused   bool         `json:"paused"`   // held back until it is resumed
+	Deadline *time.Time   `json:"deadline"`
 	Steps    []StepStatus `json:"steps"`
 }
 
@@ -131,6 +151,26 @@ type StepStatus struct {
 	State State  `json:"state"`  // also WAITING and SKIPPED
 	JobID string `json:"job_id"` // "" until its turn has come
 	Error string `json:"error"`  // why it did not succeed
+
+	Wait     *WaitStatus    `json:"wait"`     // of a step that waits
+	Elements *ElementCounts `json:"elements"` // of a job for each element of a list
+}
+
+// WaitStatus is a step that waits.
+type WaitStatus struct {
+	Signal string     `json:"signal"` // what it waits for; "" for a time
+	DueAt  *time.Time `json:"due_at"` // when it ends by itself
+	Token  string     `json:"token"`  // sends the signal without a key
+	URL    string     `json:"url"`    // of a page where people answer
+}
+
+// ElementCounts is how many elements of a list stand where.
+type ElementCounts struct {
+	Total     int `json:"total"`
+	Waiting   int `json:"waiting"`
+	Active    int `json:"active"`
+	Succeeded int `json:"succeeded"`
+	Failed    int `json:"failed"`
 }
 
 // Workflow returns the handle of a workflow by its id. It asks the server nothing.

@@ -194,6 +194,54 @@ def test_a_chain_runs_one_after_the_other(world: World) -> None:
     assert parents_of_last_step(world, workflow_id) == {"0": 3}
 
 
+def test_a_flow_waits_for_a_signal_and_fans_out(world: World) -> None:
+    sdk_only(world)
+    world.work()
+    steps = [
+        {"id": "approval", "wait": {"signal": "approved", "timeout": "1h"}},
+        {
+            "id": "each",
+            "type": "echo",
+            "args": ["$item", "$index"],
+            "for_each": {"over": "approval", "pointer": "/words", "parallel": 2},
+            "queue": world.queue,
+        },
+        {"id": "report", "type": "parents", "depends_on": ["approval", "each"], "queue": world.queue},
+    ]
+    workflow_id = world.sdk.do("workflow", name="flow", steps=steps)["job_id"]
+    with pytest.raises(Refused) as refused:
+        world.sdk.do("signal", workflow_id=workflow_id, name="denied", payload=True)
+    assert refused.value.error_class == "ResourceError"
+    answer = {"words": ["a", "b", "c", "d"]}
+    world.sdk.do("signal", workflow_id=workflow_id, name="approved", payload=answer)
+    world.sdk.do("signal", workflow_id=workflow_id, name="approved", payload=answer)
+    with pytest.raises(Refused) as refused:
+        world.sdk.do("signal", workflow_id=workflow_id, name="approved", payload={"words": []})
+    assert refused.value.error_class == "ConflictError"
+    assert_ends_well(world, workflow_id)
+    each = [["a", 0], ["b", 1], ["c", 2], ["d", 3]]
+    assert parents_of_last_step(world, workflow_id) == {"approval": answer, "each": each}
+
+
+def test_what_a_handler_logs_is_read_and_followed(world: World) -> None:
+    sdk_only(world)
+    texts = [f"line {n}" for n in range(1500)] + ["", "Ada ü 😀", "x" * 20_000]
+    job_id = world.sdk.submit("say", texts, queue=world.queue)
+    following = world.sdk.begin("logs", job_id=job_id, follow=True)
+    world.work()
+    followed = following.result(30)["lines"]
+    assert [line["seq"] for line in followed] == list(range(1, len(followed) + 1))
+    assert [line["text"] for line in followed[:1502]] == texts[:1502]
+    assert "".join(line["text"] for line in followed[1502:]) == texts[1502]
+    assert world.sdk.do("logs", job_id=job_id, follow=False)["lines"] == followed
+
+
+def sdk_only(world: World) -> None:
+    """The program in Rust does not speak the verbs of flows and logs; the tests of the crate cover them."""
+    if world.setting.language == "rust":
+        pytest.skip("the program in Rust does not speak these verbs")
+
+
 def assert_ends_well(world: World, workflow_id: str) -> None:
     def state() -> str:
         found: str = world.sdk.do("workflow_status", workflow_id=workflow_id)["state"]

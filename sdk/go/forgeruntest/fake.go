@@ -20,7 +20,8 @@ var _ forgerun.Submitter = (*Fake)(nil)
 // Fake is a client without a server: it records what is submitted. Its Client is a real one, whose requests are answered in memory, so
 // it can be used wherever a *forgerun.Client or a forgerun.Submitter is wanted.
 //
-// Jobs are QUEUED until Succeed, Fail or Cancel ends them. Workflows, schedules, events and workers need a DevServer.
+// Jobs are QUEUED until Succeed, Fail or Cancel ends them. Workflows and signals are recorded, and nothing comes of them. Schedules, events
+// and workers need a DevServer.
 type Fake struct {
 	*forgerun.Client
 	server *memory
@@ -47,7 +48,7 @@ func (s Submission) Bind(into any) error { return json.Unmarshal(s.Input, into) 
 
 // NewFake returns a fake client.
 func NewFake() *Fake {
-	server := &memory{byID: map[string]*fakeJob{}, byKey: map[string]string{}, changed: make(chan struct{})}
+	server := &memory{byID: map[string]*fakeJob{}, byKey: map[string]string{}, paused: map[string]bool{}, changed: make(chan struct{})}
 	return &Fake{server.client(), server}
 }
 
@@ -151,6 +152,10 @@ type memory struct {
 	byKey   map[string]string
 	changed chan struct{} // closed and replaced whenever a job ends
 	inline  *Run          // the run of a handler; nil for a fake client
+
+	workflows []json.RawMessage
+	signals   []Signal
+	paused    map[string]bool // jobs and workflows
 }
 
 type fakeJob struct {
@@ -158,6 +163,7 @@ type fakeJob struct {
 	state   forgerun.State
 	result  json.RawMessage
 	message string
+	lines   []forgerun.StoredLine
 }
 
 func (m *memory) client() *forgerun.Client {
@@ -215,6 +221,8 @@ func (m *memory) answer(r *http.Request, body []byte) (int, http.Header, []byte)
 		return m.submit(r, body)
 	case r.URL.Path == "/ojs/v1/jobs/batch":
 		return m.submitMany(body)
+	case r.URL.Path == "/v1/workflows" || strings.HasPrefix(r.URL.Path, "/v1/workflows/"):
+		return m.flow(strings.TrimPrefix(r.URL.Path, "/v1/workflows"), body)
 	case strings.HasPrefix(r.URL.Path, "/v1/jobs/"):
 		return m.job(r, id, rest)
 	}
@@ -332,6 +340,10 @@ func (m *memory) job(r *http.Request, id, rest string) (int, http.Header, []byte
 		}
 		job.state = forgerun.Queued
 		return ok(http.StatusOK, map[string]any{"job_id": id, "state": job.state})
+	case rest == "pause" || rest == "resume":
+		return m.pause(job, rest == "pause")
+	case rest == "logs":
+		return m.logs(r, job)
 	case rest == "result" && job.state == forgerun.Succeeded:
 		return http.StatusOK, http.Header{}, job.result
 	case rest != "":
@@ -353,6 +365,7 @@ func (m *memory) job(r *http.Request, id, rest string) (int, http.Header, []byte
 	}[job.state]
 	return ok(http.StatusOK, map[string]any{
 		"job_id": id, "job_type": job.Type, "state": job.state, "jobStatus": status, "queue": job.Queue, "attempt": 1, "tags": job.Tags,
+		"paused": m.paused[id],
 	})
 }
 

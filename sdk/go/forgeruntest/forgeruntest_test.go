@@ -131,6 +131,44 @@ func TestHandlesOfAFakeEndAsTheTestSays(t *testing.T) {
 	}
 }
 
+func TestAFakeKnowsSignalsPausesAndLogs(t *testing.T) {
+	fake, ctx := forgeruntest.NewFake(), context.Background()
+	flow, err := fake.SubmitWorkflow(ctx, forgerun.Chain(forgerun.WaitSignal("approved", time.Hour)))
+	if err != nil || len(fake.Workflows()) != 1 {
+		t.Fatal(err, fake.Workflows())
+	}
+	if err := errors.Join(fake.Client.Signal(ctx, flow.ID, "approved", true), flow.Pause(ctx), flow.Resume(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	if sent := fake.Signals(); len(sent) != 1 || sent[0].Name != "approved" || string(sent[0].Payload) != "true" {
+		t.Fatal(sent)
+	}
+	if err := fake.Client.Signal(ctx, "other", "approved", true); !forgerun.IsNotFound(err) {
+		t.Fatal(err)
+	}
+	job, _ := fake.Submit(ctx, "mail", nil)
+	if err := job.Pause(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if status, err := job.Status(ctx); err != nil || !status.Paused {
+		t.Fatal(status, err)
+	}
+	fake.Log(t, job.ID, forgerun.LogLine{Stream: "log", Text: "a"})
+	fake.Log(t, job.ID, forgerun.LogLine{Stream: "output", Text: "b"})
+	for _, lines := range []*forgerun.LogStream{job.Logs(ctx).After(1), job.Logs(ctx).Stream("output").Follow()} {
+		if line, err := lines.Next(); err != nil || line.Text != "b" || line.Seq != 2 {
+			t.Fatal(line, err)
+		}
+		if _, err := lines.Next(); err != io.EOF {
+			t.Fatal(err)
+		}
+	}
+	fake.Succeed(t, job.ID, 1)
+	if job.Pause(ctx) == nil {
+		t.Fatal("a job that has ended was paused")
+	}
+}
+
 func TestAHandlerRunsInline(t *testing.T) {
 	ctx := context.Background()
 	run := forgeruntest.RunInline(ctx, t, func(ctx context.Context, job *forgerun.Job) (any, error) {

@@ -142,16 +142,19 @@ func (r *Run) answer(request *http.Request, body []byte) (int, http.Header, []by
 		r.Logs = append(r.Logs, logged.Lines...)
 		return ok(http.StatusOK, map[string]any{"accepted": len(logged.Lines)})
 	case strings.HasSuffix(path, "/resume"):
-		return ok(http.StatusOK, map[string]any{"has_checkpoint": len(r.Steps) > 0, "state": r.Steps})
-	case strings.HasPrefix(path, "/ojs/v1/checkpoints/"):
-		var saved struct {
-			State map[string]json.RawMessage `json:"state"`
+		return ok(http.StatusOK, map[string]any{"has_checkpoint": len(r.Steps) > 0, "state": r.Steps, "steps": r.Steps})
+	case strings.Contains(path, "/checkpoint/") && request.Method == http.MethodPut:
+		_, step, _ := strings.Cut(path, "/checkpoint/")
+		var recorded struct {
+			Result json.RawMessage `json:"result"`
 		}
-		if err := json.Unmarshal(body, &saved); err != nil {
+		if err := json.Unmarshal(body, &recorded); err != nil {
 			return problem(http.StatusBadRequest, "INVALID_PAYLOAD", err.Error())
 		}
-		r.Steps = saved.State
-		return ok(http.StatusOK, map[string]any{})
+		if r.Steps[step] == nil {
+			r.Steps[step] = recorded.Result
+		}
+		return ok(http.StatusCreated, map[string]any{})
 	case strings.HasSuffix(path, "/result") && request.Method == http.MethodPut:
 		r.Upload, r.UploadType = body, request.Header.Get("Content-Type")
 		return ok(http.StatusOK, map[string]any{})

@@ -86,6 +86,12 @@ def add_handlers(worker: Worker) -> None:
             await asyncio.sleep(value["ms"] / 1000)
             return "slept"
 
+    @worker.job("say")
+    def say(ctx: Context, texts: list[str]) -> None:
+        with noted(ctx):
+            for text in texts:
+                ctx.log(text)
+
     @worker.job("parents")
     def parents(ctx: Context, _: Any) -> Any:
         with noted(ctx):
@@ -127,7 +133,13 @@ def new_job(request: dict[str, Any]) -> NewJob:
     return NewJob(request["type"], request.get("args"), request.get("queue"), **options)
 
 
-def new_step(request: dict[str, Any]) -> forgerun.Step:
+def new_step(request: dict[str, Any]) -> forgerun.Step | forgerun.Wait:
+    place = {"id": request.get("id"), "depends_on": request.get("depends_on") or ()}
+    if "wait" in request:
+        return forgerun.wait(**request["wait"], **place)
+    if "for_each" in request:
+        each = {**request["for_each"], "args": request["args"], "queue": request.get("queue")}
+        return forgerun.for_each(request["type"], **each, **place)
     return forgerun.Step(new_job(request), request.get("id"), request.get("depends_on") or ())
 
 
@@ -187,6 +199,14 @@ class Adapter:
         else:
             workflow = forgerun.workflow(*map(new_step, request["steps"]), name=request.get("name"))
         return {"job_id": (await self.client.submit_workflow(workflow)).id}
+
+    async def do_signal(self, request: dict[str, Any]) -> dict[str, Any]:
+        await self.client.signal(request["workflow_id"], request["name"], request["payload"])
+        return {}
+
+    async def do_logs(self, request: dict[str, Any]) -> dict[str, Any]:
+        lines = self.job(request).logs(follow=request["follow"])
+        return {"lines": [{"seq": line.seq, "text": line.text} async for line in lines]}
 
     async def do_workflow_status(self, request: dict[str, Any]) -> dict[str, Any]:
         return {"state": (await self.client.workflow(request["workflow_id"]))["state"]}

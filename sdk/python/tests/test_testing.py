@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
 
 import forgerun
-from forgerun import AsyncContext, Context, NewJob, Worker, chain, step
+from forgerun import AsyncContext, Context, LogLine, NewJob, Worker, chain, step, wait
 from forgerun.testing import DevServer, FakeClient, assert_submitted, find_binary, run_inline
 
 
@@ -23,6 +24,25 @@ def test_a_fake_client_records_what_is_submitted() -> None:
     assert client.job(job.id) is job
     with pytest.raises(forgerun.ResourceError):
         client.job("7")
+
+
+def test_a_fake_client_knows_signals_pauses_and_logs() -> None:
+    client = FakeClient()
+    flow = client.submit_workflow(chain(wait(signal="approved", timeout="1d")))
+    client.signal(flow.id, "approved", {"by": "kim"})
+    assert client.signals == [(flow.id, "approved", {"by": "kim"})]
+    assert client.pause_workflow(flow.id)["paused"] and not client.resume_workflow(flow.id)["paused"]
+    with pytest.raises(forgerun.ResourceError):
+        client.signal("7", "approved")
+    job = client.submit("mail")
+    assert job.pause().is_paused and not job.resume().is_paused
+    now = datetime.now(timezone.utc)
+    job.log += [LogLine(now, "info", "log", "a", 1, 1), LogLine(now, "info", "output", "b", 2, 1)]
+    assert [line.text for line in job.logs(after=1)] == ["b"]
+    assert [line.text for line in job.logs(stream="log")] == ["a"]
+    job.succeed()
+    with pytest.raises(forgerun.ValidationError):
+        job.pause()
 
 
 @pytest.mark.parametrize(

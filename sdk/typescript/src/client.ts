@@ -91,7 +91,7 @@ export class Client {
 
   /** All that happens to your jobs from now on, or after an event. Ends only with its signal, or when you leave the loop. */
   events(options: EventOptions = {}): AsyncGenerator<JobEvent, void, undefined> {
-    return followEvents(this.transport, "v1/events", { ...options, endless: true });
+    return followEvents(this.transport, "v1/events", { ...options, ends: new Set() });
   }
 
   /** Begins a workflow that `chain`, `group`, `batch` or `graph` describes. */
@@ -102,6 +102,11 @@ export class Client {
   /** A handle of a workflow that was begun earlier. */
   workflow(id: string): Workflow {
     return new Workflow(this.transport, id);
+  }
+
+  /** Ends the step of a workflow that waits for this signal. See `Workflow.signal`. */
+  signal(workflowId: string, name: string, payload: unknown = true): Promise<void> {
+    return this.workflow(workflowId).signal(name, payload);
   }
 
   /** Registers a schedule, or changes the one of that name. */

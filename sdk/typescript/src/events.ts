@@ -6,7 +6,7 @@
 import { END_EVENTS } from "./codes.js";
 import { ForgeRunError, UnreachableError } from "./errors.js";
 import { LINE_CHARS_MAX, RECONNECT_DEFAULT_MS, RECONNECT_MAX_MS, RECONNECT_MIN_MS, RESUMES_MAX } from "./limits.js";
-import type { Answer, Transport } from "./transport.js";
+import type { Answer, Call, Transport } from "./transport.js";
 
 /** One event. */
 export interface JobEvent {
@@ -24,12 +24,13 @@ export interface EventOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** Events of `path`, until the job has ended; for ever if `endless`. */
+/** Events of `path`, until one of `ends` has come. */
 export async function* followEvents(
   transport: Transport,
   path: string,
-  options: EventOptions & { endless?: boolean } = {},
+  options: EventOptions & { ends?: ReadonlySet<string>; query?: Call["query"] } = {},
 ): AsyncGenerator<JobEvent, void, undefined> {
+  const ends = options.ends ?? END_EVENTS;
   let lastId = options.after ?? "";
   let waitMs = RECONNECT_DEFAULT_MS;
   for (let breaks = 0; ; ) {
@@ -38,6 +39,7 @@ export async function* followEvents(
       answer = await transport.send({
         method: "GET",
         path,
+        query: options.query ?? {},
         headers: { accept: "text/event-stream", "last-event-id": lastId || undefined },
         repeat: "harmless",
         signal: options.signal,
@@ -56,7 +58,7 @@ export async function* followEvents(
           breaks = 0;
           lastId = item.id || lastId;
           yield item;
-          if (!options.endless && END_EVENTS.has(item.name)) return;
+          if (ends.has(item.name)) return;
         }
       }
       // It ended without a last event: the server stops, or a proxy lost patience.

@@ -10,12 +10,13 @@ export {
 } from "./errors.js";
 export type { EventOptions, JobEvent } from "./events.js";
 export { Job, type JobReport, type JobStatus, type WaitOptions } from "./job.js";
+export type { LogLevel, LogLine, LogReadOptions, StoredLine } from "./lines.js";
 export type { ResultStream } from "./result.js";
 export type { RetryPolicy } from "./retry.js";
 export { Schedule, type ScheduleOptions, type ScheduleStatus } from "./schedule.js";
 export type { JobOptions, NewJob, SubmitOptions } from "./submission.js";
 export type { ClientOptions } from "./transport.js";
 export {
-  batch, chain, graph, group, step, Workflow,
-  type Flow, type Step, type StepOptions, type WorkflowOptions, type WorkflowStatus, type WorkflowStep,
+  batch, chain, forEach, graph, group, nested, step, wait, Workflow, type Flow, type ForEachOptions, type NestedOptions, type Step,
+  type StepOptions, type WaitStep, type WorkflowOptions, type WorkflowStatus, type WorkflowStep,
 } from "./workflow.js";

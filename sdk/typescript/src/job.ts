@@ -3,6 +3,7 @@
 import { JOB_STATUSES, type JobState } from "./codes.js";
 import { errorOfJob, ForgeRunError, isObject } from "./errors.js";
 import { followEvents, type EventOptions, type JobEvent } from "./events.js";
+import { readLines, type LogReadOptions, type StoredLine } from "./lines.js";
 import { HOLD_S, RESULT_BYTES_MAX, WAIT_TIMEOUT_MS } from "./limits.js";
 import { ResultStream } from "./result.js";
 import { nextPoll } from "./retry.js";
@@ -22,6 +23,8 @@ export interface JobStatus {
   /** Percent done, as last reported. */
   progress: number | undefined;
   tags: string[];
+  /** Whether it is held back until it is resumed. */
+  paused: boolean;
   /** All that the server said, in its own words. */
   body: Record<string, unknown>;
 }
@@ -127,6 +130,24 @@ export class Job<T = unknown> {
     return this.change("retry", options.revive ? { revive: true } : undefined);
   }
 
+  /** Holds it back: no worker gets it until it is resumed. One that runs goes on. The state it has then. */
+  async pause(): Promise<JobState> {
+    return this.change("pause");
+  }
+
+  /** Ends a pause: the state it has then. */
+  async resume(): Promise<JobState> {
+    return this.change("resume");
+  }
+
+  /**
+   * The lines of its log, in their order: those that are there, or with `follow` also new ones until the job has ended. Breaks are
+   * mended; no line comes twice.
+   */
+  logs(options: LogReadOptions = {}): AsyncGenerator<StoredLine, void, undefined> {
+    return readLines(this.transport, `${this.path()}/logs`, options);
+  }
+
   /** What happens to it, from the beginning to its end. Breaks are mended; no event is missed. */
   events(options: EventOptions = {}): AsyncGenerator<JobEvent, void, undefined> {
     return followEvents(this.transport, `${this.path()}/events`, options);
@@ -187,6 +208,7 @@ export function statusOf(body: Record<string, unknown>): JobStatus {
     attempt: number("attempt") ?? 0,
     progress: number("progress"),
     tags: Array.isArray(body["tags"]) ? (body["tags"] as string[]) : [],
+    paused: body["paused"] === true,
     body,
   };
 }

@@ -114,12 +114,12 @@ function startOf(options: { delay?: Duration | undefined; at?: Date | string | u
   return delay > 0 ? timeText(new Date(now + delay)) : undefined;
 }
 
-function deadlineText(deadline: Duration | Date | undefined): string | undefined {
+export function deadlineText(deadline: Duration | Date | undefined): string | undefined {
   if (deadline === undefined || deadline instanceof Date) return deadline && timeText(deadline);
   return durationText(deadline);
 }
 
-function timeText(time: Date | string): string {
+export function timeText(time: Date | string): string {
   return typeof time === "string" ? time : time.toISOString();
 }
 

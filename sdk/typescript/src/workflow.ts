@@ -1,8 +1,9 @@
 /** Workflows: jobs that wait for each other, described by `step`, `chain`, `group`, `batch` and `graph`. */
 
+import { durationText, type Duration } from "./durations.js";
 import type { EventOptions, JobEvent } from "./events.js";
 import { Job, type WaitOptions } from "./job.js";
-import { envelope, omitUndefined, type JobOptions } from "./submission.js";
+import { deadlineText, envelope, omitUndefined, timeText, type JobOptions } from "./submission.js";
 import { segment, type Transport } from "./transport.js";
 
 export interface StepOptions extends JobOptions {
@@ -32,6 +33,65 @@ export function step(type: string, input?: unknown, options: StepOptions = {}): 
     compensate: options.compensate,
     ...envelope(type, input, options, 0),
   }) as Step;
+}
+
+/** What a step waits for: one of `for`, `until` and `signal`. */
+export interface WaitStep extends Pick<StepOptions, "id" | "dependsOn" | "when"> {
+  /** How long. */
+  for?: Duration | undefined;
+  /** Until when; a text is RFC 3339. */
+  until?: Date | string | undefined;
+  /** For which signal (`Workflow.signal`). Its payload is the result of the step. */
+  signal?: string | undefined;
+  /** How long to wait for the signal before the step fails. */
+  timeout?: Duration | undefined;
+  /** JSON Schema of the payload. */
+  schema?: unknown;
+}
+
+/** A step that waits instead of working: for some time, until a time, or for a signal. */
+export function wait({ for: span, until, signal, timeout, schema, id, dependsOn, when }: WaitStep): Step {
+  if ([span, until, signal].filter((form) => form !== undefined).length !== 1) {
+    throw new TypeError("a wait has one of `for`, `until` and `signal`");
+  }
+  if ((signal === undefined) !== (timeout === undefined) || (signal === undefined && schema !== undefined)) {
+    throw new TypeError("a wait for a signal has a `timeout`; other waits have neither `timeout` nor `schema`");
+  }
+  const what = omitUndefined({
+    for: span === undefined ? undefined : durationText(span),
+    until: until === undefined ? undefined : timeText(until),
+    signal,
+    timeout: timeout === undefined ? undefined : durationText(timeout),
+    schema,
+  });
+  return omitUndefined({ id, depends_on: dependsOn, when, wait: what }) as Step;
+}
+
+export interface ForEachOptions extends StepOptions {
+  /** The step whose result has the list. In a chain it may be left out. */
+  over?: string | undefined;
+  /** JSON pointer to the list; without one, the whole result. */
+  pointer?: string | undefined;
+  /** The list of arguments: `["$item"]`. `"$item"` and `"$index"` stand for the element and its position. */
+  args?: readonly unknown[] | undefined;
+  /** How many jobs run at once: 100. */
+  parallel?: number | undefined;
+}
+
+/** A job for each element of a list, as one step. Its result is the list of their results. */
+export function forEach(type: string, options: ForEachOptions = {}): Step {
+  const { over, pointer, args, parallel } = options;
+  const { args: _, ...job } = step(type, undefined, options) as Record<string, unknown>;
+  return omitUndefined({ ...job, args, parallel, for_each: omitUndefined({ step: over, pointer }) }) as Step;
+}
+
+/** How a workflow is a step of another. */
+export interface NestedOptions extends Pick<StepOptions, "id" | "dependsOn" | "when">, Omit<WorkflowOptions, "idempotencyKey"> {}
+
+/** A workflow as a step of another. Its result is an object with the results of its steps. */
+export function nested(flow: Flow, options: NestedOptions = {}): Step {
+  const { id, dependsOn, when } = options;
+  return omitUndefined({ id, depends_on: dependsOn, when, workflow: workflowBody(flow, options) }) as Step;
 }
 
 /** One after the other. */
@@ -64,6 +124,8 @@ export interface WorkflowOptions {
   name?: string | undefined;
   /** What a failed step means for those that do not wait for it: `continue`. */
   failurePolicy?: "continue" | "stop" | "compensate" | undefined;
+  /** When all must have ended: a span after the submission, or a time. */
+  deadline?: Duration | Date | undefined;
   /** The key of the operation. Without one, each call has its own. */
   idempotencyKey?: string | undefined;
 }
@@ -76,6 +138,9 @@ export interface WorkflowStatus {
   state: string;
   progress: number;
   steps: WorkflowStep[];
+  /** Whether it is held back until it is resumed. */
+  paused?: boolean;
+  deadline?: string;
   failure?: Record<string, unknown>;
 }
 
@@ -87,6 +152,10 @@ export interface WorkflowStep {
   depends_on: string[];
   job_id: string | null;
   error: string | null;
+  /** Of a step that waits; `token` and `url` send the signal without a key. */
+  wait?: { signal?: string; due_at?: string | null; token?: string; url?: string };
+  /** Of a job for each element: how many stand where. */
+  elements?: { total: number; waiting: number; active: number; succeeded: number; failed: number };
 }
 
 /** A handle of one workflow. */
@@ -137,7 +206,27 @@ export class Workflow {
     return this.act("retry", { from: options.from ?? null });
   }
 
-  private async act(verb: string, json: unknown): Promise<string> {
+  /** Holds it back: no step starts until it is resumed. Steps that run go on. */
+  async pause(): Promise<string> {
+    return this.act("pause");
+  }
+
+  /** Ends the pause of it and of its steps. */
+  async resume(): Promise<string> {
+    return this.act("resume");
+  }
+
+  /**
+   * Ends the step that waits for this signal; `payload`, any JSON, becomes the result of the step. A signal that comes before the wait
+   * is kept, and the same one again changes nothing. Another payload, or one after the timeout, is a `ConflictError`; an unknown
+   * name is a `ResourceError`.
+   */
+  async signal(name: string, payload: unknown = true): Promise<void> {
+    const path = `${this.path()}/signals/${segment(name)}`;
+    await this.transport.json({ method: "POST", path, jsonText: JSON.stringify(payload), repeat: "harmless" });
+  }
+
+  private async act(verb: string, json?: unknown): Promise<string> {
     const call = { method: "POST", path: `${this.path()}/${verb}`, json, repeat: "harmless" } as const;
     return (await this.transport.json<WorkflowStatus>(call)).state;
   }
@@ -149,7 +238,7 @@ export class Workflow {
 
 /** The body of `POST /v1/workflows`. */
 export function workflowBody(flow: Flow, options: WorkflowOptions): Record<string, unknown> {
-  return omitUndefined({ ...flow, name: options.name, failure_policy: options.failurePolicy });
+  return omitUndefined({ ...flow, name: options.name, failure_policy: options.failurePolicy, deadline: deadlineText(options.deadline) });
 }
 
 /** Begins a workflow. */

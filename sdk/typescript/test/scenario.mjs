@@ -2,7 +2,7 @@
 import { appendFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 
-import { chain, Client, graph, step } from "forgerun";
+import { chain, Client, forEach, graph, step, wait } from "forgerun";
 import { Fatal, RetryLater, Worker } from "forgerun/worker";
 
 const client = new Client();
@@ -41,6 +41,7 @@ const handlers = {
       const timer = setTimeout(resolve, ms, "slept");
       ctx.signal.addEventListener("abort", () => (clearTimeout(timer), reject(ctx.signal.reason)));
     }),
+  say: (ctx, texts) => texts.forEach((text) => ctx.log(text)),
   parents: (ctx) => ctx.parents,
   steps: async (ctx) => {
     const { type, id, attempt } = ctx.job;
@@ -92,6 +93,12 @@ const optionsOf = ({ queue, options = {} }) => ({
 const stepOf = ({ id, type, args, queue, options, depends_on, compensate }) =>
   step(type, args, { id, dependsOn: depends_on, compensate: compensate && stepOf(compensate), ...optionsOf({ queue, options }) });
 
+const workOf = (ask) => {
+  const place = { id: ask.id, dependsOn: ask.depends_on };
+  if (ask.wait) return wait({ ...ask.wait, ...place });
+  return ask.for_each ? forEach(ask.type, { ...ask.for_each, args: ask.args, queue: ask.queue, ...place }) : stepOf(ask);
+};
+
 const verbs = {
   submit: async (ask) => ({ job_id: (await client.submit(ask.type, ask.args, optionsOf(ask))).id }),
   submit_many: async ({ jobs }) => {
@@ -115,8 +122,17 @@ const verbs = {
     return { events };
   },
   workflow: async ({ name, steps, chain: links }) => {
-    const flow = links ? chain(...links.map(stepOf)) : graph(...steps.map(stepOf));
+    const flow = links ? chain(...links.map(stepOf)) : graph(...steps.map(workOf));
     return { job_id: (await client.startWorkflow(flow, { name })).id };
+  },
+  signal: async ({ workflow_id, name, payload }) => {
+    await client.signal(workflow_id, name, payload);
+    return {};
+  },
+  logs: async ({ job_id, follow }) => {
+    const lines = [];
+    for await (const { seq, text } of client.job(job_id).logs({ follow })) lines.push({ seq, text });
+    return { lines };
   },
   workflow_status: async ({ workflow_id, job_id }) => ({ state: (await client.workflow(workflow_id ?? job_id).status()).state }),
   schedule: async ({ name, cron, type, args, queue }) => {

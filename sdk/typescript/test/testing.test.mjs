@@ -4,7 +4,7 @@ import { execFile } from "node:child_process";
 import { test } from "node:test";
 import { promisify } from "node:util";
 
-import { chain, JobCancelled, JobFailed, ResourceError, step } from "forgerun";
+import { chain, JobCancelled, JobFailed, ResourceError, step, ValidationError, wait } from "forgerun";
 import { assertSubmitted, DevServer, FakeClient, runInline } from "forgerun/testing";
 
 test("a fake client records what is submitted", async () => {
@@ -50,6 +50,30 @@ test("a fake client records workflows and schedules", async () => {
   await client.setSchedule("nightly", { cron: "@daily", type: "report" });
   assert.deepEqual(client.workflows.map(({ name, type }) => [name, type]), [["w", "chain"]]);
   assert.equal(client.schedules.get("nightly").cron, "@daily");
+});
+
+test("a fake client knows signals, pauses and logs", async () => {
+  const client = new FakeClient();
+  const flow = await client.startWorkflow(chain(wait({ signal: "approved", timeout: "1d" })));
+  await client.signal(flow.id, "approved", { by: "kim" });
+  assert.deepEqual(client.signals, [{ workflowId: flow.id, name: "approved", payload: { by: "kim" } }]);
+  await flow.pause();
+  await flow.resume();
+  await assert.rejects(client.signal("other", "approved"), ResourceError);
+  const job = await client.submit("mail");
+  await job.pause();
+  assert.equal((await job.status()).paused, true);
+  await job.resume();
+  client.log(job.id, "a");
+  client.log(job.id, "b", { stream: "output" });
+  for (const follow of [false, true]) {
+    const texts = [];
+    for await (const { text } of job.logs({ follow })) texts.push(text);
+    assert.deepEqual(texts, ["a", "b"]);
+    for await (const { seq } of job.logs({ follow, stream: "output" })) assert.equal(seq, 2);
+  }
+  client.succeed(job.id);
+  await assert.rejects(job.pause(), ValidationError);
 });
 
 test("a handler runs inline, with what it reported and recorded", async () => {

@@ -1,5 +1,5 @@
 // Compiled, not run: what users write has the types that they expect.
-import { Client, chain, step, type Job, type JobState } from "forgerun";
+import { Client, chain, forEach, nested, step, wait, type Job, type JobState } from "forgerun";
 import { jobHandler as expressJobHandler } from "forgerun/express";
 import { jobHandler, webhookHandler } from "forgerun/next";
 import { FakeClient, runInline } from "forgerun/testing";
@@ -18,6 +18,8 @@ export async function client(): Promise<number> {
   const job: Job<Pdf> = await client.submit<Pdf>("invoice.render", { customer: "Ada" }, { queue: "invoices", timeout: "90s" });
   const state: JobState = (await job.status()).state;
   await client.startWorkflow(chain(step("a"), step("b", 1, { compensate: step("c") })), { name: state });
+  for await (const line of job.logs({ follow: true, stream: "output" })) line.seq.toFixed();
+  await client.startWorkflow(chain(wait({ for: "1h" }), forEach("a", { args: ["$item"] }), nested(chain(step("a")))), { deadline: 1000 });
   // @ts-expect-error a state is text
   const wrong: number = (await job.status()).state;
   // @ts-expect-error no such option

@@ -32,10 +32,21 @@ type request struct {
 	Queues     []string        `json:"queues"`
 	Concurrent int             `json:"concurrency"`
 	LeaseMS    int64           `json:"lease_ms"`
+	Payload    json.RawMessage `json:"payload"`
+	Follow     bool            `json:"follow"`
 	spec
 }
 
 type spec struct {
+	Wait *struct {
+		Signal  string `json:"signal"`
+		Timeout string `json:"timeout"`
+	} `json:"wait"`
+	ForEach *struct {
+		Over     string `json:"over"`
+		Pointer  string `json:"pointer"`
+		Parallel int    `json:"parallel"`
+	} `json:"for_each"`
 	StepID    string          `json:"id"`
 	DependsOn []string        `json:"depends_on"`
 	Type      string          `json:"type"`
@@ -88,6 +99,30 @@ func (s spec) job() (forgerun.JobSpec, error) {
 		input = s.Args
 	}
 	return forgerun.NewJob(s.Type, input, options...), nil
+}
+
+// work is what a step does.
+func (s spec) work() (forgerun.Work, error) {
+	switch {
+	case s.Wait != nil:
+		timeout, err := time.ParseDuration(s.Wait.Timeout)
+		return forgerun.WaitSignal(s.Wait.Signal, timeout), err
+	case s.ForEach != nil:
+		each := forgerun.Each{
+			Over: s.ForEach.Over, Pointer: s.ForEach.Pointer, Parallel: s.ForEach.Parallel, Options: []forgerun.JobOption{forgerun.Queue(s.Queue)},
+		}
+		err := json.Unmarshal(s.Args, &each.Args)
+		return forgerun.ForEach(s.Type, each), err
+	}
+	return s.job()
+}
+
+func works(jobs []forgerun.JobSpec) []forgerun.Work {
+	list := make([]forgerun.Work, len(jobs))
+	for i, job := range jobs {
+		list[i] = job
+	}
+	return list
 }
 
 func jobs(specs []spec) ([]forgerun.JobSpec, error) {
@@ -227,6 +262,14 @@ func (a *adapter) do(ctx context.Context, r request) (any, error) {
 			return nil, err
 		}
 		return object{"state": status.State, "steps": status.Steps}, nil
+	case "signal":
+		return object{}, a.client.Signal(ctx, r.WorkflowID, r.Name, r.Payload)
+	case "logs":
+		lines := job.Logs(ctx)
+		if r.Follow {
+			lines.Follow()
+		}
+		return logLines(lines)
 	case "schedule":
 		spec, err := r.spec.job()
 		if err != nil {
@@ -259,6 +302,21 @@ func events(stream *forgerun.EventStream) (any, error) {
 	}
 }
 
+func logLines(stream *forgerun.LogStream) (any, error) {
+	defer stream.Close()
+	list := []object{}
+	for {
+		line, err := stream.Next()
+		if errors.Is(err, io.EOF) {
+			return object{"lines": list}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, object{"seq": line.Seq, "text": line.Text})
+	}
+}
+
 func (a *adapter) workflow(ctx context.Context, r request) (any, error) {
 	workflow := forgerun.NewWorkflow(r.Name)
 	if len(r.Chain) > 0 {
@@ -266,14 +324,14 @@ func (a *adapter) workflow(ctx context.Context, r request) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		workflow = forgerun.Chain(list...).Named(r.Name)
+		workflow = forgerun.Chain(works(list)...).Named(r.Name)
 	}
 	for _, step := range r.Steps {
-		job, err := step.job()
+		work, err := step.work()
 		if err != nil {
 			return nil, err
 		}
-		workflow.Step(step.StepID, job, forgerun.After(step.DependsOn...))
+		workflow.Step(step.StepID, work, forgerun.After(step.DependsOn...))
 	}
 	submitted, err := a.client.SubmitWorkflow(ctx, workflow)
 	if err != nil {
@@ -399,6 +457,16 @@ func handlers() map[string]forgerun.HandlerFunc {
 				return nil, context.Cause(ctx)
 			}
 		}),
+		"say": func(_ context.Context, job *forgerun.Job) (any, error) {
+			var texts []string
+			if err := job.Bind(&texts); err != nil {
+				return nil, err
+			}
+			for _, text := range texts {
+				job.Log(text)
+			}
+			return nil, nil
+		},
 		"parents": func(_ context.Context, job *forgerun.Job) (any, error) {
 			parents := object{}
 			for step, result := range job.Parents {

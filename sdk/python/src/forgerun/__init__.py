@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ._lines import LogLine
 from ._session import VERSION as __version__
 from ._sse import Event
 from ._submission import NewJob
@@ -24,10 +25,10 @@ from .errors import (
     ValidationError,
 )
 from .job import AsyncJob, Job, Status
-from .workflows import Step, Workflow, chain, group, step, workflow
+from .workflows import ForEach, Nested, Step, Wait, Workflow, chain, for_each, group, nested, step, wait, workflow
 
 if TYPE_CHECKING:
-    from .context import AsyncContext, Context, Fatal, JobInfo, LogLine, RetryLater, Suspended
+    from .context import AsyncContext, Context, Fatal, JobInfo, RetryLater, Suspended
     from .worker import Output, Stopped, Worker
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Event",
     "ExecutionError",
     "Fatal",
+    "ForEach",
     "ForgeRunError",
     "Job",
     "JobCancelled",
@@ -49,6 +51,7 @@ __all__ = [
     "JobInfo",
     "JobTimedOut",
     "LogLine",
+    "Nested",
     "NewJob",
     "Output",
     "ProtocolError",
@@ -61,17 +64,21 @@ __all__ = [
     "UnknownError",
     "Unreachable",
     "ValidationError",
+    "Wait",
     "Worker",
     "Workflow",
     "__version__",
     "chain",
+    "for_each",
     "group",
+    "nested",
     "step",
+    "wait",
     "workflow",
 ]
 
 _OF_WORKERS = {
-    **dict.fromkeys(("AsyncContext", "Context", "Fatal", "JobInfo", "LogLine", "RetryLater", "Suspended"), "context"),
+    **dict.fromkeys(("AsyncContext", "Context", "Fatal", "JobInfo", "RetryLater", "Suspended"), "context"),
     **dict.fromkeys(("Output", "Stopped", "Worker"), "worker"),
 }
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import errors
 from ._session import Session
-from .context import JobInfo, LogLine
+from ._lines import LogLine
+from .context import JobInfo
 
 LINES_MAX = 1000
 """Lines in one request; the server takes as many."""
-BYTES_MAX = 64 * 1024
-"""Text in one request, unless one line alone has more."""
-LINE_CHARS_MAX = 4000
-"""Characters of a line, which is cut there: at most the bytes that the server takes."""
+BYTES_MAX = 128 * 1024
+"""Bytes in one request; the server takes as many."""
+LINE_OVERHEAD = 96
+"""What a line counts there beside its text."""
+LINE_BYTES_MAX = 16 * 1024
+"""Bytes of a line that the server takes; longer ones go in pieces."""
 PENDING_MAX = 10_000
 """Lines of a job that wait for the server; more are dropped, and counted."""
 FLUSH = 0.2
@@ -51,7 +55,7 @@ class LogBuffer:
         if len(pending.lines) >= PENDING_MAX:
             pending.n_dropped += 1
             return
-        pending.lines.append(line)
+        pending.lines += [replace(line, text=piece) for piece in _pieces(line.text)]
         if not pending.is_due:
             pending.is_due = True
             self._loop.call_later(FLUSH, self._due, pending)
@@ -93,8 +97,8 @@ def _batch(lines: list[LogLine]) -> list[LogLine]:
     """The first lines that fit into one request; they are removed from the list."""
     n, size = 0, 0
     for line in lines[:LINES_MAX]:
-        size += len(line.text)
-        if n and size > BYTES_MAX:
+        size += len(line.text.encode()) + LINE_OVERHEAD
+        if size > BYTES_MAX:
             break
         n += 1
     batch = lines[:n]
@@ -102,7 +106,19 @@ def _batch(lines: list[LogLine]) -> list[LogLine]:
     return batch
 
 
-def _entry(line: LogLine) -> dict[str, Any]:
+def _pieces(text: str) -> Iterator[str]:
+    """A text as lines that the server takes."""
     # Half of a surrogate pair must not cost the whole batch.
-    text = line.text[:LINE_CHARS_MAX].encode("utf-8", "replace").decode()
-    return {"at": line.at.isoformat(timespec="milliseconds"), "level": line.level, "stream": line.stream, "text": text}
+    data = text.encode("utf-8", "replace")
+    while len(data) > LINE_BYTES_MAX:
+        end = LINE_BYTES_MAX
+        while data[end] & 0xC0 == 0x80:
+            end -= 1  # Not within a character.
+        yield data[:end].decode()
+        data = data[end:]
+    yield data.decode()
+
+
+def _entry(line: LogLine) -> dict[str, Any]:
+    at = line.at.isoformat(timespec="milliseconds")
+    return {"at": at, "level": line.level, "stream": line.stream, "text": line.text}

@@ -26,10 +26,13 @@ from . import errors
 from ._handler import MESSAGE_CHARS_MAX, Handler, Output, failure_of
 from ._held import Held, Threads
 from ._http import Request
+from ._lines import LogLine
 from ._logs import LogBuffer
-from ._session import Session, from_json, new_key, segment, to_json
+from ._references import address, fetch_parents
+from ._session import Session, from_json, new_key, to_json
+from ._steps import Recorded, load_steps, save_step
 from ._upload import AWAY_FIRST, AWAY_LONGEST, upload
-from .context import AsyncContext, JobInfo, LogLine, Suspended, received
+from .context import AsyncContext, JobInfo, Suspended, received
 
 HELD_MAX = 1000
 """Jobs that a worker holds: as many as one heartbeat may list."""
@@ -236,13 +239,18 @@ class Run:
     def _start(self, held: Held) -> None:
         self.n_running += 1
         held.began = time.monotonic()
-        if held.handler.is_async:
+        if held.handler.is_async or any(map(address, held.context.parents.values())):
             held.task = self.loop.create_task(self._run_async(held))
         else:
             self.threads.submit(held)
 
     async def _run_async(self, held: Held) -> None:
         try:
+            await fetch_parents(self.session, held.context.parents)
+            if not held.handler.is_async:
+                held.task = None
+                self.threads.submit(held)
+                return
             value = await held.handler.call(held.context, held.input)
         except (Exception, asyncio.CancelledError, SystemExit, Suspended) as error:
             self._ended(held, None, error)
@@ -563,13 +571,8 @@ class Run:
             raise Suspended(seconds)
         await asyncio.sleep(seconds)
 
-    async def load_steps(self, job: JobInfo) -> dict[str, Any]:
-        answer = await self.session.fetch("GET", f"/ojs/v1/checkpoints/{segment(job.id)}/resume")
-        steps = answer["state"] if answer.get("has_checkpoint") else {}
-        if not isinstance(steps, dict):
-            raise ValueError("the checkpoint of the job is no object of steps")
-        return steps
+    async def load_steps(self, job: JobInfo) -> Recorded:
+        return await load_steps(self.session, job)
 
-    async def save_steps(self, job: JobInfo, steps: Mapping[str, Any]) -> None:
-        headers = {"lease-token": job.lease_token}
-        await self.session.fetch("PUT", f"/ojs/v1/checkpoints/{segment(job.id)}", {"state": steps}, headers=headers)
+    async def save_step(self, job: JobInfo, recorded: Recorded, name: str, result: Any) -> Any:
+        return await save_step(self.session, job, recorded, name, result)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,8 +88,10 @@ class Parser:
         return Event(self._id, name, value)
 
 
-async def follow(session: Session, path: str, after: str = "") -> AsyncIterator[Event]:
-    """The events of a job until it ends. After a break the stream goes on behind the last event: none is missed, none comes twice."""
+async def follow(
+    session: Session, path: str, after: str = "", *, ends: Container[str] = FINAL_EVENTS
+) -> AsyncIterator[Event]:
+    """The events of a job until one of `ends` has come. After a break the stream goes on behind the last event: none is missed, none comes twice."""
     failures, wait = 0, 1.0
     while True:
         headers = {"accept": "text/event-stream"}
@@ -106,7 +108,7 @@ async def follow(session: Session, path: str, after: str = "") -> AsyncIterator[
                 for event in parser.feed(piece):
                     after, failures = event.id or after, 0
                     yield event
-                    if event.is_end:
+                    if event.name in ends:
                         return
                 wait = parser.retry or wait
             reason = "the stream ended"

@@ -49,7 +49,7 @@ class NewJob:
             "priority": self.priority,
             "execution_at": when,
             "timeout": span(self.timeout),
-            "deadline": _moment(self.deadline),
+            "deadline": moment(self.deadline),
             "tags": list(self.tags) or None,
             "unique_key": self.unique_key,
             "callback": self.callback,
@@ -67,7 +67,7 @@ class NewJob:
             "priority": self.priority,
             "retry": {"max_attempts": self.max_retries + 1},
             "timeout": span(self.timeout),
-            "deadline": _moment(self.deadline),
+            "deadline": moment(self.deadline),
             "tags": list(self.tags) or None,
             "scheduled_at": self._when(now),
         }
@@ -98,7 +98,8 @@ def span(value: Seconds | str | None) -> str | None:
     return f"{round(seconds * 1000)}ms"
 
 
-def _moment(value: Seconds | datetime | str | None) -> str | None:
+def moment(value: Seconds | datetime | str | None) -> str | None:
+    """A span of time, or a time, as the server reads it."""
     return _time(value) if isinstance(value, datetime) else span(value)
 
 

@@ -151,6 +151,26 @@ class AsyncClient:
         view: dict[str, Any] = await self._session.fetch("POST", path, {"from": from_step} if from_step else {})
         return view
 
+    async def pause_workflow(self, workflow_id: str) -> dict[str, Any]:
+        """Holds a workflow back: no step starts until it is resumed. Steps that run go on."""
+        view: dict[str, Any] = await self._session.fetch("POST", f"/v1/workflows/{segment(workflow_id)}/pause")
+        return view
+
+    async def resume_workflow(self, workflow_id: str) -> dict[str, Any]:
+        """Ends the pause of a workflow and of its steps."""
+        view: dict[str, Any] = await self._session.fetch("POST", f"/v1/workflows/{segment(workflow_id)}/resume")
+        return view
+
+    async def signal(self, workflow_id: str, name: str, payload: Any = True) -> None:
+        """Ends the step of a workflow that waits for this signal; `payload`, any JSON, becomes the result of the step.
+
+        A signal that comes before the wait is kept. The same one again changes nothing; another payload, or one after the timeout, is a
+        `ConflictError`; an unknown name is a `ResourceError`.
+        """
+        path = f"/v1/workflows/{segment(workflow_id)}/signals/{segment(name)}"
+        # As text: `None` is a payload too.
+        await self._session.fetch("POST", path, to_json(payload))
+
     async def schedule(
         self,
         name: str,
@@ -247,6 +267,9 @@ class Client:
     workflow = blocking(AsyncClient.workflow)
     cancel_workflow = blocking(AsyncClient.cancel_workflow)
     retry_workflow = blocking(AsyncClient.retry_workflow)
+    pause_workflow = blocking(AsyncClient.pause_workflow)
+    resume_workflow = blocking(AsyncClient.resume_workflow)
+    signal = blocking(AsyncClient.signal)
     unschedule = blocking(AsyncClient.unschedule)
     schedules = blocking(AsyncClient.schedules)
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Literal, Protocol, TypeVar, cast
+
+from ._lines import LogLine
+from ._steps import Recorded
 
 T = TypeVar("T")
 
@@ -77,24 +81,15 @@ class Suspended(BaseException):
 
 
 LogLevel = Literal["debug", "info", "warn", "error"]
-
-
-@dataclass(frozen=True)
-class LogLine:
-    """A line that a handler logged."""
-
-    at: datetime
-    level: LogLevel
-    stream: str
-    text: str
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,32}")
 
 
 class Backend(Protocol):
     """Where a context sends what a handler reports."""
 
     async def progress(self, job: JobInfo, percent: float, message: str | None) -> None: ...
-    async def load_steps(self, job: JobInfo) -> dict[str, Any]: ...
-    async def save_steps(self, job: JobInfo, steps: Mapping[str, Any]) -> None: ...
+    async def load_steps(self, job: JobInfo) -> Recorded: ...
+    async def save_step(self, job: JobInfo, recorded: Recorded, name: str, result: Any) -> Any: ...
     def log(self, job: JobInfo, line: LogLine) -> None: ...
     async def pause(self, job: JobInfo, seconds: float) -> None: ...
 
@@ -105,10 +100,10 @@ class AsyncContext:
     def __init__(self, job: JobInfo, parents: dict[str, Any], backend: Backend) -> None:
         self.job = job
         self.parents = parents
-        """The results of the steps before, by their names; `None` where a step left nothing, no JSON, or too much."""
+        """The results of the steps before, by their names, however large; `None` where a step left nothing, or no JSON."""
         self._backend = backend
         self._cancelled = threading.Event()
-        self._steps: dict[str, Any] | None = None
+        self._steps: Recorded | None = None
         self._recording = asyncio.Lock()
         self._n_sleeps = 0
 
@@ -147,7 +142,8 @@ class AsyncContext:
         """The result of a step: of this run, or recorded by an attempt before.
 
         A step runs at least once, and one result is recorded: a worker that dies between the end of `function` and the record
-        runs it again. Results are JSON, up to 256 KiB for all steps of a job.
+        runs it again, and where two workers have run it, the first result counts for both. Results are JSON of up to 256 KiB; a
+        job has up to 1,000 steps and 1 MiB of results.
         """
         steps = await self._recorded()
         if name in steps:
@@ -155,25 +151,27 @@ class AsyncContext:
         result = function()
         if inspect.isawaitable(result):
             result = await result
-        await self._record(name, result)
-        return cast(T, result)
+        return cast(T, await self._record(name, result))
 
     async def _recorded(self) -> dict[str, Any]:
         async with self._recording:
             if self._steps is None:
                 self._steps = await self._backend.load_steps(self.job)
-        return self._steps
+        return self._steps.results
 
-    async def _record(self, name: str, result: Any) -> None:
-        steps = await self._recorded()
-        # One at a time, so that steps which end together do not write over each other.
+    async def _record(self, name: str, result: Any) -> Any:
+        # One at a time: without single records, steps that end together must not write over each other.
         async with self._recording:
+            assert self._steps is not None, "steps are read before they are recorded"
             # Recorded before it is remembered, so that a record that failed is no result.
-            await self._backend.save_steps(self.job, {**steps, name: result})
-            steps[name] = result
+            counts = await self._backend.save_step(self.job, self._steps, name, result)
+            self._steps.results[name] = counts
+            return counts
 
 
 def _line(text: object, level: LogLevel, stream: str) -> LogLine:
+    if not all(_NAME.fullmatch(name) for name in (level, stream)):
+        raise ValueError("the names of levels and streams have 1 to 32 letters, digits, dots, hyphens and underscores")
     return LogLine(datetime.now(timezone.utc), level, stream, str(text))
 
 
@@ -185,7 +183,7 @@ class Context:
         self._loop = loop
         self.job = context.job
         self.parents = context.parents
-        """The results of the steps before, by their names; `None` where a step left nothing, no JSON, or too much."""
+        """The results of the steps before, by their names, however large; `None` where a step left nothing, or no JSON."""
 
     @property
     def cancelled(self) -> bool:
@@ -213,9 +211,7 @@ class Context:
         steps = self._call(self._async._recorded())
         if name in steps:
             return cast(T, steps[name])
-        result = function()
-        self._call(self._async._record(name, result))
-        return result
+        return cast(T, self._call(self._async._record(name, function())))
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()

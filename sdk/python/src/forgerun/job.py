@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from . import errors
 from ._blocking import blocking, iterate
 from ._codes import FINAL_STATES
+from ._lines import LogLine, read_lines
 from ._retry import poll_wait
 from ._session import from_json, segment
 from ._sse import Event, follow
@@ -36,6 +37,11 @@ class Status:
     """Percent, as the handler last reported."""
     view: Mapping[str, Any] = field(repr=False)
     """All that the server says about the job."""
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is held back until it is resumed."""
+        return bool(self.view.get("paused"))
 
     @property
     def has_ended(self) -> bool:
@@ -181,6 +187,14 @@ class AsyncJob:
         """Tries a failed job again."""
         return Status.of(await self._session.fetch("POST", self._path("/retry")))
 
+    async def pause(self) -> Status:
+        """Holds it back: no worker gets it until it is resumed. One that runs goes on. A job that has ended is a `ValidationError`."""
+        return Status.of(await self._session.fetch("POST", self._path("/pause")))
+
+    async def resume(self) -> Status:
+        """Ends a pause."""
+        return Status.of(await self._session.fetch("POST", self._path("/resume")))
+
     async def report(self) -> dict[str, Any]:
         """How it went, once it has ended: its events, times and attempts."""
         report: dict[str, Any] = await self._session.fetch("GET", self._path("/report"))
@@ -189,6 +203,14 @@ class AsyncJob:
     def events(self, after: str = "") -> AsyncIterator[Event]:
         """What happened to it from the first event on, and then whatever happens, until it ends. Survives restarts of the server."""
         return follow(self._session, self._path("/events"), after)
+
+    def logs(
+        self, *, follow: bool = False, stream: str | None = None, attempt: int | None = None, after: int = 0
+    ) -> AsyncIterator[LogLine]:
+        """The lines of its log, in their order: those that are there, or with `follow` also new ones until the job has ended. That
+        survives restarts of the server. `after`: go on behind the line with this `seq`."""
+        path = self._path("/logs")
+        return read_lines(self._session, path, following=follow, stream=stream, attempt=attempt, after=after)
 
 
 class Job:
@@ -209,6 +231,8 @@ class Job:
     result = blocking(AsyncJob.result)
     cancel = blocking(AsyncJob.cancel)
     retry = blocking(AsyncJob.retry)
+    pause = blocking(AsyncJob.pause)
+    resume = blocking(AsyncJob.resume)
     report = blocking(AsyncJob.report)
 
     def stream(self, timeout: float = RESULT_TIMEOUT) -> Iterator[bytes]:
@@ -218,3 +242,9 @@ class Job:
     def events(self, after: str = "") -> Iterator[Event]:
         """What happened to it from the first event on, and then whatever happens, until it ends. Survives restarts of the server."""
         return iterate(self._async.events(after))
+
+    def logs(
+        self, *, follow: bool = False, stream: str | None = None, attempt: int | None = None, after: int = 0
+    ) -> Iterator[LogLine]:
+        """The lines of its log, in their order. See `AsyncJob.logs`."""
+        return iterate(self._async.logs(follow=follow, stream=stream, attempt=attempt, after=after))

@@ -20,14 +20,16 @@ import sysconfig
 import threading
 import uuid
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from . import errors
+from ._lines import LogLine
+from ._steps import Recorded
 from ._submission import NewJob
-from .context import AsyncContext, Context, JobInfo, LogLine
+from .context import AsyncContext, Context, JobInfo
 from .job import RESULT_TIMEOUT, Status
 from .worker import Worker
 from .workflows import Workflow
@@ -42,6 +44,9 @@ class FakeJob:
         self.id = str(uuid.uuid4())
         self.job = job
         self.state = "QUEUED"
+        self.paused = False
+        self.log: list[LogLine] = []
+        """What `logs` returns; add lines to it."""
         self._result: Any = None
 
     def succeed(self, result: Any = None) -> None:
@@ -51,7 +56,7 @@ class FakeJob:
         self.state, self._result = "FAILED", errors.JobFailed(message, code="RFA_EXEC_JOB_FAILED", retryable=retryable)
 
     def status(self) -> Status:
-        return Status.of({"job_id": self.id, "state": self.state, "attempt": 1})
+        return Status.of({"job_id": self.id, "state": self.state, "attempt": 1, "paused": self.paused})
 
     def wait(self, timeout: float = RESULT_TIMEOUT) -> Status:
         if self.state == "QUEUED":
@@ -77,6 +82,24 @@ class FakeJob:
         self.state = "QUEUED"
         return self.status()
 
+    def pause(self) -> Status:
+        return self._set_paused(True)
+
+    def resume(self) -> Status:
+        return self._set_paused(False)
+
+    def _set_paused(self, paused: bool) -> Status:
+        if paused and self.status().has_ended:
+            raise errors.ValidationError("the job has ended", code="INVALID_STATE_TRANSITION")
+        self.paused = paused
+        return self.status()
+
+    def logs(
+        self, *, follow: bool = False, stream: str | None = None, attempt: int | None = None, after: int = 0
+    ) -> Iterator[LogLine]:
+        wanted = [line for line in self.log if stream in (None, line.stream) and attempt in (None, line.attempt)]
+        return iter([line for line in wanted if line.seq > after or not line.seq])
+
 
 class FakeClient:
     """Takes the place of a `Client`: records what is submitted and sends nothing."""
@@ -84,6 +107,9 @@ class FakeClient:
     def __init__(self) -> None:
         self.jobs: list[FakeJob] = []
         self.workflows: list[Workflow] = []
+        self.signals: list[tuple[str, str, Any]] = []
+        """Signals that were sent: the id of the workflow, the name, the payload."""
+        self._flows: dict[str, FakeJob] = {}
         self.results: dict[str, Any] = {}
         """Results by type: jobs of that type have succeeded as soon as they are submitted."""
 
@@ -106,7 +132,24 @@ class FakeClient:
 
     def submit_workflow(self, workflow: Workflow, *, idempotency_key: str | None = None) -> FakeJob:
         self.workflows.append(workflow)
-        return FakeJob(NewJob(workflow.name or workflow.type or "workflow"))
+        fake = FakeJob(NewJob(workflow.name or workflow.type or "workflow"))
+        self._flows[fake.id] = fake
+        return fake
+
+    def signal(self, workflow_id: str, name: str, payload: Any = True) -> None:
+        self._flow(workflow_id)
+        self.signals.append((workflow_id, name, payload))
+
+    def pause_workflow(self, workflow_id: str) -> dict[str, Any]:
+        return dict(self._flow(workflow_id).pause().view)
+
+    def resume_workflow(self, workflow_id: str) -> dict[str, Any]:
+        return dict(self._flow(workflow_id).resume().view)
+
+    def _flow(self, workflow_id: str) -> FakeJob:
+        if workflow_id not in self._flows:
+            raise errors.ResourceError(f"no workflow {workflow_id} was submitted", code="NOT_FOUND")
+        return self._flows[workflow_id]
 
     def job(self, job_id: str) -> FakeJob:
         for fake in self.jobs:
@@ -151,11 +194,11 @@ class _Recorder:
     async def progress(self, job: JobInfo, percent: float, message: str | None) -> None:
         self._inline.progress.append((percent, message))
 
-    async def load_steps(self, job: JobInfo) -> dict[str, Any]:
-        return dict(self._inline.steps)
+    async def load_steps(self, job: JobInfo) -> Recorded:
+        return Recorded(dict(self._inline.steps))
 
-    async def save_steps(self, job: JobInfo, steps: Mapping[str, Any]) -> None:
-        self._inline.steps = dict(steps)
+    async def save_step(self, job: JobInfo, recorded: Recorded, name: str, result: Any) -> Any:
+        return self._inline.steps.setdefault(name, result)
 
     def log(self, job: JobInfo, line: LogLine) -> None:
         self._inline.logs.append(line)

@@ -4,6 +4,8 @@ import assert from "node:assert";
 import { isDeepStrictEqual } from "node:util";
 
 import { Client } from "../client.js";
+import type { StoredLine } from "../lines.js";
+import { lineOf, type LogOptions } from "../worker/context.js";
 import type { Handler } from "../worker/loop.js";
 import { runInline } from "./inline.js";
 
@@ -19,6 +21,8 @@ export interface Submitted {
 
 interface FakeJob extends Submitted {
   state: string;
+  paused: boolean;
+  lines: StoredLine[];
   result: unknown;
   failure: Record<string, unknown> | undefined;
 }
@@ -35,6 +39,8 @@ export class FakeClient extends Client {
   private readonly keys = new Map<string, string>();
   /** Bodies of workflows that were begun. */
   readonly workflows: Body[] = [];
+  /** Signals that were sent. */
+  readonly signals: { workflowId: string; name: string; payload: unknown }[] = [];
   /** Schedules that were registered, by their names. */
   readonly schedules = new Map<string, Body>();
 
@@ -66,6 +72,12 @@ export class FakeClient extends Client {
     Object.assign(this.fake(id), { state: "FAILED", failure });
   }
 
+  /** Adds a line to the log of a job. */
+  log(id: string, text: string, options?: LogOptions): void {
+    const { lines } = this.fake(id);
+    lines.push({ ...lineOf(text, options), seq: lines.length + 1, attempt: 1 });
+  }
+
   private fake(id: string): FakeJob {
     const fake = this.fakes.get(id);
     if (!fake) throw new Error(`no job ${id} was submitted`);
@@ -73,10 +85,10 @@ export class FakeClient extends Client {
   }
 
   private async answer(request: Request): Promise<Response> {
-    const { pathname } = new URL(request.url);
+    const { pathname, searchParams } = new URL(request.url);
     const text = await request.text();
     const body = (text === "" ? {} : JSON.parse(text)) as Body;
-    const [, , kind, id, verb] = pathname.split("/").map(decodeURIComponent);
+    const [, , kind, id, verb, name] = pathname.split("/").map(decodeURIComponent);
     if (pathname === "/v1/jobs" && request.method === "POST") return this.submitOne(body, request.headers);
     if (pathname === "/ojs/v1/jobs/batch") return this.submitBatch(body);
     if (pathname === "/v1/workflows") {
@@ -88,7 +100,12 @@ export class FakeClient extends Client {
       this.schedules.set(id!, body);
       return json(200, { name: id, ...body });
     }
-    const fake = kind === "jobs" && id !== undefined ? this.fakes.get(id) : undefined;
+    const fake = id !== undefined && (kind === "jobs" || (kind === "workflows" && verb)) ? this.fakes.get(id) : undefined;
+    if (fake && verb === "signals") {
+      this.signals.push({ workflowId: id!, name: name!, payload: body });
+      return json(200, {});
+    }
+    if (fake && verb === "logs") return logsOf(fake, searchParams, request.headers);
     return fake ? this.answerJob(fake, verb) : json(404, { code: "NOT_FOUND", message: "the fake client has no such thing" });
   }
 
@@ -111,7 +128,7 @@ export class FakeClient extends Client {
   }
 
   private add(submitted: Submitted): void {
-    this.fakes.set(submitted.id, { ...submitted, state: "QUEUED", result: undefined, failure: undefined });
+    this.fakes.set(submitted.id, { ...submitted, state: "QUEUED", paused: false, lines: [], result: undefined, failure: undefined });
   }
 
   private async take(submitted: Submitted): Promise<void> {
@@ -133,11 +150,26 @@ export class FakeClient extends Client {
     }
     if (verb === "cancel" && fake.state === "QUEUED") fake.state = "CANCELED";
     if (verb === "retry" && fake.state === "FAILED") fake.state = "QUEUED";
+    if (verb === "pause" && fake.state !== "QUEUED") return json(409, { code: "INVALID_STATE_TRANSITION", message: "the job has ended" });
+    if (verb === "pause" || verb === "resume") fake.paused = verb === "pause";
     const jobStatus = { SUCCEEDED: "COMPLETED", FAILED: "FAILED", CANCELED: "CANCELLED" }[fake.state] ?? "ACCEPTED";
-    const { id: job_id, type: job_type, queue, state, failure } = fake;
+    const { id: job_id, type: job_type, queue, state, paused, failure } = fake;
     if (failure && verb === undefined) return json(200, { ...failure, job_id, job_type, queue, state, jobStatus, attempt: 1 }, true);
-    return json(200, { job_id, job_type, queue, state, jobStatus, attempt: 1 });
+    return json(200, { job_id, job_type, queue, state, jobStatus, paused, attempt: 1 });
   }
+}
+
+/** The lines of a fake job, as a page or as a stream that has ended. */
+function logsOf({ lines }: FakeJob, query: URLSearchParams, headers: Headers): Response {
+  const after = Number(headers.get("last-event-id") ?? query.get("after") ?? 0);
+  const [stream, attempt] = [query.get("stream"), query.get("attempt")];
+  const found = lines.filter(
+    (line) => line.seq > after && (!stream || line.stream === stream) && (!attempt || line.attempt === Number(attempt)),
+  );
+  if (headers.get("accept") !== "text/event-stream") return json(200, { lines: found, dropped: 0 });
+  const events = found.map((line) => `id: ${line.seq}\nevent: log\ndata: ${JSON.stringify(line)}\n\n`);
+  const body = `${events.join("")}event: end\ndata: {}\n\n`;
+  return new Response(body, { status: 200, headers: { "content-type": "text/event-stream" } });
 }
 
 function json(status: number, body: unknown, problem = false): Response {

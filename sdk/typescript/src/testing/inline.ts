@@ -1,7 +1,9 @@
 /** Runs a handler as a worker would, without a server. */
 
-import { lineOf, Steps, type JobContext, type JobFacts, type LogLine } from "../worker/context.js";
+import type { LogLine } from "../lines.js";
+import { lineOf, type JobContext, type JobFacts } from "../worker/context.js";
 import type { Handler } from "../worker/loop.js";
+import { Steps } from "../worker/steps.js";
 
 export interface InlineOptions {
   /** What the handler sees of its job. */
@@ -35,7 +37,10 @@ export async function runInline<I, O>(handler: Handler<I, O>, input: I, options:
   const recorded: Record<string, unknown> = { ...options.steps };
   const steps = new Steps({
     load: async () => ({ ...recorded }),
-    save: async (results) => void Object.assign(recorded, results),
+    save: async (name, result) => {
+      Object.defineProperty(recorded, name, { value: result, enumerable: true, configurable: true, writable: true });
+      return result;
+    },
   });
   const signal = options.signal ?? new AbortController().signal;
   const context: JobContext = {

@@ -1,12 +1,15 @@
 /** What a handler can do beside its work. */
 
-import { durationMs, type Duration } from "../durations.js";
+import type { Duration } from "../durations.js";
 import { ForgeRunError } from "../errors.js";
+import type { LogLevel, LogLine } from "../lines.js";
 import { inputOf } from "../submission.js";
-import { segment, type Transport } from "../transport.js";
+import type { Transport } from "../transport.js";
 import { Suspended } from "./failure.js";
 import { PAUSE_HELD_MS, PAUSE_MAX_MS } from "./limits.js";
 import { LogSender } from "./logs.js";
+import { whole } from "./references.js";
+import { RecordedSteps, Steps } from "./steps.js";
 
 /** A job as the server hands it out. */
 export interface TakenJob {
@@ -37,16 +40,6 @@ export interface JobFacts {
   readonly traceparent: string | undefined;
 }
 
-export type LogLevel = "debug" | "info" | "warn" | "error";
-
-/** A line that a handler logged. */
-export interface LogLine {
-  at: Date;
-  level: LogLevel;
-  stream: string;
-  text: string;
-}
-
 export interface LogOptions {
   /** `info` unless said otherwise. */
   level?: LogLevel | undefined;
@@ -61,14 +54,14 @@ export interface JobContext {
   readonly signal: AbortSignal;
   /** Whether that has happened. */
   readonly cancelled: boolean;
-  /** The results of the steps that it waited for, by their names. `null` for what left no JSON, or too much. */
+  /** The results of the steps that it waited for, by their names. `null` for what left nothing, or no JSON. */
   readonly parents: Readonly<Record<string, unknown>>;
   /** Reports how far the work is, from 0 to 100. A report that gets lost is no reason to fail. */
   progress(percent: number, message?: string): Promise<void>;
   /**
    * Does a part of the work once: its result is recorded, and a later attempt gets it without calling `fn` again. A worker that
-   * dies between the end of `fn` and the record calls it again, so a step runs at least once and has one result. The result
-   * must be JSON; those of all steps of a job have at most 256 KiB together.
+   * dies between the end of `fn` and the record calls it again, so a step runs at least once; where two workers ran it, the first
+   * result counts for both. A result is JSON of up to 256 KiB; a job has up to 1,000 steps and 1 MiB of results.
    */
   step<T>(name: string, fn: () => T | Promise<T>): Promise<T>;
   /** Adds a line to the log of the job, which is kept and deleted with it. Returns at once; a line that gets lost is no reason to fail. */
@@ -81,7 +74,12 @@ export interface JobContext {
   sleep(span: Duration, name?: string): Promise<void>;
 }
 
+const NAME = /^[A-Za-z0-9._-]{1,32}$/;
+
 export function lineOf(text: unknown, { level = "info", stream = "log" }: LogOptions = {}): LogLine {
+  if (!NAME.test(level) || !NAME.test(stream)) {
+    throw new RangeError("the names of levels and streams have 1 to 32 letters, digits, dots, hyphens and underscores");
+  }
   return { at: new Date(), level, stream, text: typeof text === "string" ? text : (JSON.stringify(text) ?? String(text)) };
 }
 
@@ -107,81 +105,10 @@ export function parentsOf(job: TakenJob): Record<string, unknown> {
   return Object.fromEntries((job.parent_steps ?? []).map((step, at) => [step, job.parent_results?.[at] ?? null]));
 }
 
-/** Where the results of steps are kept between attempts. */
-export interface StepStore {
-  load(): Promise<Record<string, unknown>>;
-  save(results: Record<string, unknown>): Promise<void>;
-}
-
-/** The steps of one attempt. */
-export class Steps {
-  private results: Promise<Record<string, unknown>> | undefined;
-  private saving: Promise<unknown> = Promise.resolve();
-
-  constructor(private readonly store: StepStore) {}
-
-  private sleeps = 0;
-
-  /** How many milliseconds of a sleep are left, now that it is recorded when it ends. */
-  async rest(span: Duration, name: string | undefined, now: () => number): Promise<number> {
-    const label = `sleep:${name ?? ++this.sleeps}`;
-    return (await this.run(label, () => now() + durationMs(span))) - now();
-  }
-
-  async run<T>(name: string, fn: () => T | Promise<T>): Promise<T> {
-    this.results ??= this.store.load();
-    const results = await this.results.catch((error: unknown) => {
-      this.results = undefined;
-      throw error;
-    });
-    if (Object.hasOwn(results, name)) return results[name] as T;
-    // What the first attempt gets is what later ones read: the value as JSON has it.
-    const text = JSON.stringify(await fn()) as string | undefined;
-    const result: unknown = text === undefined ? null : JSON.parse(text);
-    Object.defineProperty(results, name, { value: result, enumerable: true, configurable: true, writable: true });
-    // One after the other, because each save replaces the whole.
-    const saved = this.saving.then(() => this.store.save(results));
-    this.saving = saved.catch(() => undefined);
-    await saved;
-    return result as T;
-  }
-}
-
-/** The checkpoint of a job on the server. */
-export class CheckpointStore implements StepStore {
-  constructor(
-    private readonly transport: Transport,
-    private readonly job: TakenJob,
-    private readonly signal: AbortSignal,
-  ) {}
-
-  async load(): Promise<Record<string, unknown>> {
-    const path = `ojs/v1/checkpoints/${segment(this.job.id)}/resume`;
-    const answer = await this.transport.json<{ has_checkpoint?: boolean; state?: unknown }>({
-      method: "GET",
-      path,
-      repeat: "harmless",
-      signal: this.signal,
-    });
-    const { state } = answer;
-    return answer.has_checkpoint && typeof state === "object" && state !== null ? { ...state } : {};
-  }
-
-  async save(results: Record<string, unknown>): Promise<void> {
-    await this.transport.json({
-      method: "PUT",
-      path: `ojs/v1/jobs/${segment(this.job.id)}/checkpoint`,
-      headers: { "lease-token": this.job.lease_token },
-      json: { state: results },
-      repeat: "harmless",
-      signal: this.signal,
-    });
-  }
-}
-
 /** The context of a job that a worker holds. */
 export class WorkerContext implements JobContext {
   readonly job: JobFacts;
+  readonly parents: Record<string, unknown>;
   private readonly steps: Steps;
   private logs: LogSender | undefined;
 
@@ -193,15 +120,17 @@ export class WorkerContext implements JobContext {
     private readonly onLost: () => void,
   ) {
     this.job = factsOf(taken);
-    this.steps = new Steps(new CheckpointStore(transport, taken, signal));
+    this.steps = new Steps(new RecordedSteps(transport, taken, signal));
+    this.parents = parentsOf(taken);
   }
 
   get cancelled(): boolean {
     return this.signal.aborted;
   }
 
-  get parents(): Record<string, unknown> {
-    return parentsOf(this.taken);
+  /** Puts results of parents in the place of references to them. */
+  async fetchParents(): Promise<void> {
+    for (const [name, value] of Object.entries(this.parents)) this.parents[name] = await whole(this.transport, value, this.signal);
   }
 
   async progress(percent: number, message?: string): Promise<void> {

@@ -9,7 +9,8 @@ import type { ClientOptions } from "../transport.js";
 import { CONCURRENCY, CONCURRENCY_MAX, DRAIN_MS, GRACE_MS, LEASE_MS } from "./limits.js";
 import { Loop, type Handler, type Log, type Stopped } from "./loop.js";
 
-export type { JobContext, JobFacts, LogLevel, LogLine, LogOptions } from "./context.js";
+export type { LogLevel, LogLine } from "../lines.js";
+export type { JobContext, JobFacts, LogOptions } from "./context.js";
 export { Fatal, RetryLater, Suspended } from "./failure.js";
 export type { Handler, Log, Stopped } from "./loop.js";
 export { Output, type OutputBody } from "./output.js";

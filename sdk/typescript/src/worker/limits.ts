@@ -55,10 +55,13 @@ export const FETCH_GRACE_MS = 300;
 /** Lines of a stack that go with a failure. */
 export const TRACE_LINES_MAX = 30;
 
-/** Lines in one request, and their characters, unless one line alone has more. The server takes 1,000 lines of 16 KiB. */
+/** Lines in one request, and the bytes of one line; longer ones go in pieces. The server takes as many. */
 export const LOG_LINES_MAX = 1_000;
-export const LOG_BATCH_CHARS_MAX = 64 * 1024;
-export const LOG_LINE_CHARS_MAX = 4_000;
+export const LOG_LINE_BYTES_MAX = 16 * 1024;
+
+/** Bytes in one request, where each line counts some beside its text. The server takes as many. */
+export const LOG_BATCH_BYTES_MAX = 128 * 1024;
+export const LOG_LINE_OVERHEAD = 96;
 
 /** Lines of a job that wait for the server; further ones are dropped. */
 export const LOG_PENDING_MAX = 10_000;

@@ -1,8 +1,9 @@
 /** Lines that a handler logs, on their way to the server: in batches, and never in the way of the work. */
 
 import type { Transport } from "../transport.js";
-import type { LogLine, TakenJob } from "./context.js";
-import { LOG_BATCH_CHARS_MAX, LOG_FLUSH_MS, LOG_LINE_CHARS_MAX, LOG_LINES_MAX, LOG_PENDING_MAX } from "./limits.js";
+import type { LogLine } from "../lines.js";
+import type { TakenJob } from "./context.js";
+import { LOG_BATCH_BYTES_MAX, LOG_FLUSH_MS, LOG_LINE_BYTES_MAX, LOG_LINE_OVERHEAD, LOG_LINES_MAX, LOG_PENDING_MAX } from "./limits.js";
 
 const LONE_SURROGATE = /\p{Surrogate}/gu;
 
@@ -22,7 +23,7 @@ export class LogSender {
 
   add(line: LogLine): void {
     if (this.lines.length >= LOG_PENDING_MAX) return void this.dropped++;
-    this.lines.push(line);
+    for (const text of pieces(line.text)) this.lines.push({ ...line, text });
     this.timer ??= setTimeout(() => void this.flush(), LOG_FLUSH_MS);
   }
 
@@ -37,12 +38,7 @@ export class LogSender {
   }
 
   private async send(lines: LogLine[]): Promise<void> {
-    const entries = lines.map((line) => ({
-      ...line,
-      at: line.at.toISOString(),
-      // Half of a surrogate pair must not cost the whole batch.
-      text: line.text.slice(0, LOG_LINE_CHARS_MAX).replace(LONE_SURROGATE, "\ufffd"),
-    }));
+    const entries = lines.map((line) => ({ ...line, at: line.at.toISOString() }));
     const json = { job_id: this.job.id, lease_token: this.job.lease_token, lines: entries };
     const call = { method: "POST", path: "ojs/v1/workers/logs", json, signal: this.signal } as const;
     try {
@@ -55,12 +51,25 @@ export class LogSender {
   }
 }
 
+/** A text as lines that the server takes. */
+function* pieces(text: string): Generator<string> {
+  // Half of a surrogate pair must not cost the whole batch.
+  let bytes = Buffer.from(text.replace(LONE_SURROGATE, "\ufffd"));
+  while (bytes.length > LOG_LINE_BYTES_MAX) {
+    let end = LOG_LINE_BYTES_MAX;
+    while ((bytes[end]! & 0xc0) === 0x80) end--; // Not within a character.
+    yield bytes.toString("utf8", 0, end);
+    bytes = bytes.subarray(end);
+  }
+  yield bytes.toString("utf8");
+}
+
 /** The first lines that fit into one request; they are removed from the list. */
 function takeLines(lines: LogLine[]): LogLine[] {
   let n = 0;
   for (let size = 0; n < lines.length && n < LOG_LINES_MAX; n++) {
-    size += lines[n]!.text.length;
-    if (n > 0 && size > LOG_BATCH_CHARS_MAX) break;
+    size += Buffer.byteLength(lines[n]!.text) + LOG_LINE_OVERHEAD;
+    if (size > LOG_BATCH_BYTES_MAX) break;
   }
   return lines.splice(0, n);
 }

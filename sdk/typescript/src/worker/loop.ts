@@ -348,7 +348,10 @@ export class Loop {
     const context = new WorkerContext(this.terms.transport, job, held.signal, lose);
     let end: End | undefined;
     try {
-      const output = await held.run(async () => handler(context, inputOfJob(job)));
+      const output = await held.run(async () => {
+        await context.fetchParents();
+        return handler(context, inputOfJob(job));
+      });
       end = await this.succeeded(held, output);
     } catch (thrown) {
       end = this.failedBy(held, thrown);

@@ -14,7 +14,9 @@ from .. import webhooks
 from .._handler import failure_of
 from .._run import PAUSE_HELD
 from .._session import to_json
-from ..context import AsyncContext, Context, JobInfo, LogLine
+from .._lines import LogLine
+from .._steps import Recorded
+from ..context import AsyncContext, Context, JobInfo
 from ..worker import Worker
 
 log = logging.getLogger("forgerun.worker")
@@ -61,14 +63,14 @@ class _NoServer:
     async def progress(self, job: JobInfo, percent: float, message: str | None) -> None:
         pass
 
-    async def load_steps(self, job: JobInfo) -> dict[str, Any]:
-        return {}
+    async def load_steps(self, job: JobInfo) -> Recorded:
+        return Recorded()
 
-    async def save_steps(self, job: JobInfo, steps: Mapping[str, Any]) -> None:
-        pass
+    async def save_step(self, job: JobInfo, recorded: Recorded, name: str, result: Any) -> Any:
+        return result
 
     def log(self, job: JobInfo, line: LogLine) -> None:
-        log.log(_LEVELS[line.level], "job %s: %s", job.id, line.text)
+        log.log(_LEVELS.get(line.level, logging.INFO), "job %s: %s", job.id, line.text)
 
     async def pause(self, job: JobInfo, seconds: float) -> None:
         if seconds > PAUSE_HELD:
