@@ -145,7 +145,7 @@ async fn a_workflow_is_a_step_and_its_results_are_an_object() {
     assert_eq!(b[0]["parent_results"], json!([{"x": 1, "y": [2]}]));
     nack(&client, &b[0]).await;
     assert_eq!(states(&shown(&client, &id).await), ["SUCCEEDED", "SUCCEEDED", "FAILED"]);
-    let retried = client.call("POST", &format!("/v1/workflows/{id}/retry")).json(&json!({})).send().await;
+    let retried = client.call("POST", &format!("/v1/workflows/{id}/retry")).json(json!({})).send().await;
     assert_eq!(states(&retried.expect(200)), ["SUCCEEDED", "SUCCEEDED", "QUEUED"]);
     let other = server.client().await;
     assert_eq!(other.get(&format!("/v1/workflows/{own}")).await.status, 403);
@@ -186,7 +186,7 @@ async fn a_running_step_adds_steps_with_its_lease_and_no_other() {
     let add = async |token: &Value, steps: Value| {
         client
             .call("POST", &format!("/v1/workflows/{id}/steps"))
-            .json(&json!({"lease_token": token, "steps": steps}))
+            .json(json!({"lease_token": token, "steps": steps}))
             .send()
             .await
     };
