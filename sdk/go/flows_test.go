@@ -403,3 +403,57 @@ func TestTheFirstResultOfAStepCountsAndWhatWasSavedAsAWholeIsStillRead(t *testin
 	equal(t, result[[]string](t, submit(t, client, "old", nil)), []string{"old", "old", "new"})
 	equal(t, result[int](t, submit(t, client, "large", nil)), 600_000)
 }
+
+// old is a server that knows no single steps.
+type old struct{}
+
+func (old) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil || !strings.HasSuffix(r.URL.Path, "/resume") {
+		return answer, err
+	}
+	defer answer.Body.Close()
+	var body map[string]any
+	if err := json.NewDecoder(answer.Body).Decode(&body); err != nil {
+		return nil, err
+	}
+	delete(body, "steps")
+	encoded, err := json.Marshal(body)
+	answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(encoded)), int64(len(encoded))
+	return answer, err
+}
+
+func TestAServerThatKnowsNoSingleStepsKeepsThemAsAWhole(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs a server")
+	}
+	server := forgeruntest.DevServer(t)
+	client, err := forgerun.New(forgerun.URL(server.URL), forgerun.HTTPClient(&http.Client{Transport: old{}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	work(t, client, handlers{"twice": func(ctx context.Context, job *forgerun.Job) (any, error) {
+		found := map[string]string{}
+		for _, name := range []string{"a", "b"} {
+			value, err := forgerun.Step(ctx, name, func(context.Context) (string, error) { return fmt.Sprint(name, " ", job.Attempt), nil })
+			if err != nil {
+				return nil, err
+			}
+			found[name] = value
+		}
+		if job.Attempt > 1 {
+			return found, nil
+		}
+		answer, err := http.Get(server.URL + "/ojs/v1/checkpoints/" + job.ID + "/resume")
+		if err != nil {
+			return nil, err
+		}
+		defer answer.Body.Close()
+		var saved struct{ State, Steps map[string]string }
+		if err := json.NewDecoder(answer.Body).Decode(&saved); err != nil || len(saved.State) != 2 || len(saved.Steps) != 0 {
+			return nil, forgerun.Fatal(fmt.Errorf("%v %v", saved, err))
+		}
+		return nil, forgerun.RetryLater(time.Millisecond, nil)
+	}})
+	equal(t, result[map[string]string](t, submit(t, client, "twice", nil)), map[string]string{"a": "a 1", "b": "b 1"})
+}

@@ -126,7 +126,7 @@ func TestHandlesOfAFakeEndAsTheTestSays(t *testing.T) {
 	if _, err := fake.Job("nobody").Status(ctx); !forgerun.IsNotFound(err) {
 		t.Fatal(err)
 	}
-	if _, err := fake.SubmitWorkflow(ctx, forgerun.Chain()); err == nil || !strings.Contains(err.Error(), "DevServer") {
+	if err := fake.DeleteSchedule(ctx, "nightly"); err == nil || !strings.Contains(err.Error(), "DevServer") {
 		t.Fatal(err)
 	}
 }

@@ -18,6 +18,9 @@ import forgerun
 from conftest import NO_RATE, Running
 from forgerun import AsyncClient, AsyncContext, Client, Context, Worker, chain, for_each, nested, step, wait, workflow
 from forgerun._logs import LINE_BYTES_MAX
+from forgerun._session import Session
+from forgerun._steps import Recorded, load_steps
+from forgerun.context import JobInfo
 from forgerun.testing import DevServer
 
 Run = Callable[[Worker], Running]
@@ -342,3 +345,25 @@ def test_a_step_of_more_than_the_whole_checkpoint_may_have_is_recorded(
 
     run_worker(worker)
     assert client.submit("t", queue=queue).result(20) == 600_000
+
+
+def test_a_server_that_knows_no_single_steps_keeps_them_as_a_whole(
+    client: Client, worker: Worker, queue: str, run_worker: Run, server: DevServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def of_old_server(session: Session, job: JobInfo) -> Recorded:
+        return Recorded((await load_steps(session, job)).results, one_by_one=False)
+
+    monkeypatch.setattr("forgerun._run.load_steps", of_old_server)
+
+    @worker.job("t")
+    def twice(ctx: Context, _: object) -> list[str]:
+        found = [ctx.step(name, lambda: f"{name} {ctx.job.attempt}") for name in ("a", "b")]
+        if ctx.job.attempt == 1:
+            with urllib.request.urlopen(f"{server.url}/ojs/v1/checkpoints/{ctx.job.id}/resume") as answer:
+                saved = json.load(answer)
+            assert (saved["state"], saved["steps"]) == ({"a": "a 1", "b": "b 1"}, {})
+            raise forgerun.RetryLater(0.01)
+        return found
+
+    run_worker(worker)
+    assert client.submit("t", queue=queue).result(20) == ["a 1", "b 1"]

@@ -236,3 +236,23 @@ test("the first result of a step counts, and what was saved as a whole is still 
     });
   });
 });
+
+test("a server that knows no single steps keeps them as a whole", async () => {
+  const resume = async (id) => (await fetch(`${server.url}/ojs/v1/checkpoints/${id}/resume`)).json();
+  const old = async (url, init) => {
+    const answer = await fetch(url, init);
+    if (!String(url).endsWith("/resume")) return answer;
+    const { steps, ...rest } = await answer.json();
+    return new Response(JSON.stringify(rest), { status: answer.status, headers: answer.headers });
+  };
+  const twice = async (ctx) => {
+    const found = await Promise.all(["a", "b"].map((name) => ctx.step(name, () => `${name} ${ctx.job.attempt}`)));
+    if (ctx.job.attempt > 1) return found;
+    const { state, steps } = await resume(ctx.job.id);
+    assert.deepEqual([state, steps], [{ a: "a 1", b: "b 1" }, {}]);
+    throw new RetryLater(10);
+  };
+  await withWorker(new Client({ url: server.url, fetch: old }), { twice }, {}, async ({ queue }) => {
+    assert.deepEqual(await (await client.submit("twice", null, { queue })).result(), ["a 1", "b 1"]);
+  });
+});
