@@ -110,13 +110,14 @@ def _pieces(text: str) -> Iterator[str]:
     """A text as lines that the server takes."""
     # Half of a surrogate pair must not cost the whole batch.
     data = text.encode("utf-8", "replace")
-    while len(data) > LINE_BYTES_MAX:
-        end = LINE_BYTES_MAX
+    at = 0
+    while len(data) - at > LINE_BYTES_MAX:
+        end = at + LINE_BYTES_MAX
         while data[end] & 0xC0 == 0x80:
             end -= 1  # Not within a character.
-        yield data[:end].decode()
-        data = data[end:]
-    yield data.decode()
+        yield data[at:end].decode()
+        at = end
+    yield data[at:].decode()
 
 
 def _entry(line: LogLine) -> dict[str, Any]:
