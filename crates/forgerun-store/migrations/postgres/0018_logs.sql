@@ -17,3 +17,5 @@ CREATE TABLE log_chunks (
 ALTER TABLE log_chunks ALTER COLUMN content SET STORAGE EXTERNAL;
 -- How much a client has.
 CREATE INDEX log_chunks_client ON log_chunks (client) INCLUDE (start, stop);
+-- Its rows go with their jobs: as for the tables of step 13.
+ALTER TABLE log_chunks SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);

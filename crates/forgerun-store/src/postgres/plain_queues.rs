@@ -175,6 +175,7 @@ mod tests {
     use forgerun_core::id::{ClientId, JobId};
     use forgerun_core::item::ItemEnd;
     use forgerun_core::job::{Head, Input, Job};
+    use forgerun_core::record::RecordKind;
     use forgerun_core::rows::{Object, Render};
     use forgerun_core::time::Time;
     use forgerun_core::{Batch, Command};
@@ -247,7 +248,7 @@ mod tests {
         /// Jobs, inputs, rows of the journal, and jobs that wait and that were submitted as they are counted.
         async fn counted(&self) -> [i64; 5] {
             let sql = "SELECT (SELECT count(*) FROM jobs), (SELECT count(*) FROM inputs), (SELECT count(*) FROM journal),
-                              (SELECT sum(queued)::bigint FROM counts), (SELECT sum(submitted)::bigint FROM activity)";
+                              (SELECT sum(queued)::bigint FROM counts WHERE queue LIKE '%q'), (SELECT sum(submitted)::bigint FROM activity)";
             let row = self.client.query_one(sql, &[]).await.unwrap();
             [0, 1, 2, 3, 4].map(|n| row.get(n))
         }
@@ -296,6 +297,12 @@ mod tests {
             "INSERT INTO webhooks (id, client, url, body) VALUES (gen_random_uuid(), gen_random_uuid(), 'u', '')",
             "INSERT INTO records (kind, key, grp, version, bytes) VALUES (1, 'q', '', 1, '')",
             "UPDATE counts SET queued = queued + 1001 WHERE queue LIKE '%q'",
+            // Limits of the client.
+            &format!(
+                "INSERT INTO records (kind, key, grp, version, bytes) VALUES ({}, '{}', '', 1, '')",
+                RecordKind::ClientLimits as u8,
+                ClientId::from_u128(7)
+            ),
         ];
         for change in changes {
             let place = Place::make().await;

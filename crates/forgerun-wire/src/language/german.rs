@@ -395,6 +395,7 @@ pub(super) const fn reason(status: u16) -> Option<&'static str> {
         500 => "Interner Serverfehler",
         503 => "Dienst nicht verfügbar",
         504 => "Zeit überschritten",
+        507 => "Nicht genügend Speicherplatz",
         _ => return None,
     })
 }
