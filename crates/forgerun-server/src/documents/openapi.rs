@@ -290,6 +290,9 @@ impl<'a> Fold<'a> {
         for media_type in row.refusal_types() {
             content.insert((*media_type).to_owned(), json!({"schema": schema}));
         }
+        if row.answers_browsers() {
+            content.insert("text/html".to_owned(), json!({"schema": {"type": "string"}}));
+        }
         // The same object in every JSON type: shown once.
         content.insert(MEDIA_TYPE_JSON.to_owned(), json!({"schema": schema, "examples": examples}));
         content.insert(MEDIA_TYPE_XML.to_owned(), json!({"schema": schema}));

@@ -167,6 +167,11 @@ impl Row {
         own.iter().copied().chain([MEDIA_TYPE_JSON]).collect()
     }
 
+    /// Whether browsers get its refusals as pages.
+    pub(super) fn answers_browsers(&self) -> bool {
+        self.api.is_some_and(Api::answers_browsers)
+    }
+
     /// The status of a refusal of this kind.
     pub(super) fn refusal_status(&self, config: &Config, kind: Kind) -> u16 {
         match self.api {

@@ -8,7 +8,8 @@ mod page;
 use std::pin::Pin;
 
 use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_LANGUAGE, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, VARY,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
@@ -50,6 +51,10 @@ impl Api for Signals {
         &["application/json", FORM]
     }
 
+    fn answers_browsers(&self) -> bool {
+        true
+    }
+
     /// A page for browsers, a problem for programs.
     fn refusal(&self, app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
         if !wants_page(&exchange.headers) {
@@ -57,7 +62,9 @@ impl Api for Signals {
         }
         let code = status::http(refused.kind, Dialect::Forge);
         let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        bare_page(code, refused.kind.entry().title, &page::refusal(refused))
+        let mut page = bare_page(code, refused.kind.entry().title, &page::refusal(refused));
+        page.headers_mut().insert(CONTENT_LANGUAGE, HeaderValue::from_static("en"));
+        page
     }
 
     fn add_headers(&self, _: &App, _: &Exchange, headers: &mut HeaderMap) {

@@ -44,6 +44,11 @@ pub trait Api: Send + Sync {
         self.dialect() == Dialect::Ojs
     }
 
+    /// Whether browsers get its refusals as pages.
+    fn answers_browsers(&self) -> bool {
+        false
+    }
+
     /// Whether our OpenAPI document describes it. Standards have documents of their own.
     fn is_in_openapi(&self) -> bool {
         true
