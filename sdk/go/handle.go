@@ -28,7 +28,8 @@ type Status struct {
 	Attempt     int        `json:"attempt"`  // from 1
 	Progress    int        `json:"progress"` // percent, as last reported
 	Tags        []string   `json:"tags"`
-	Paused      bool       `json:"paused"` // held back until it is resumed
+	Paused      bool       `json:"paused"`         // held back until it is resumed
+	Awaits      string     `json:"awaited_signal"` // the signal that its handler waits for; "" for none
 	CreatedAt   time.Time  `json:"created_at"`
 	UpdatedAt   time.Time  `json:"updated_at"`
 	CompletedAt *time.Time `json:"completedAt"`

@@ -25,6 +25,7 @@ type Job struct {
 	client     *Client
 	workerID   string
 	leaseToken string
+	workflowID string // "" if it is no step of a workflow
 	parentJobs map[string]string
 	logs       logBuffer
 	slept      func(time.Duration) // set where a test runs the handler: nothing waits
@@ -43,6 +44,7 @@ type receivedJob struct {
 	Tags          []string          `json:"tags"`
 	Meta          json.RawMessage   `json:"meta"`
 	LeaseToken    string            `json:"lease_token"`
+	WorkflowID    string            `json:"workflow_id"`
 	Traceparent   string            `json:"traceparent"`
 	ParentSteps   []string          `json:"parent_steps"`
 	ParentJobs    []string          `json:"parent_jobs"`
@@ -52,7 +54,7 @@ type receivedJob struct {
 func (r *receivedJob) job(client *Client, workerID string) *Job {
 	j := &Job{
 		ID: r.ID, Type: r.Type, Queue: r.Queue, Attempt: r.Attempt, Tags: r.Tags, Traceparent: r.Traceparent,
-		Input: r.input(), client: client, workerID: workerID, leaseToken: r.LeaseToken,
+		Input: r.input(), client: client, workerID: workerID, leaseToken: r.LeaseToken, workflowID: r.WorkflowID,
 	}
 	if len(r.Meta) > len("{}") {
 		// Metadata that cannot be read must not keep a worker from its job.

@@ -122,9 +122,17 @@ func failureEnd(held *heldJob, f *failure) end {
 
 // requeueEnd hands a job back. It counts no attempt.
 func requeueEnd(held *heldJob, delay time.Duration) end {
+	return suspendEnd(held, &suspended{after: delay})
+}
+
+// suspendEnd hands a job back for a while, or until a signal comes.
+func suspendEnd(held *heldJob, wait *suspended) end {
 	entry := append(entryHead(held.job, 0), `,"requeue":true`...)
-	if delay > 0 {
-		entry = strconv.AppendInt(append(entry, `,"delay_ms":`...), delay.Milliseconds(), 10)
+	if wait.after > 0 {
+		entry = strconv.AppendInt(append(entry, `,"delay_ms":`...), max(wait.after.Milliseconds(), 1), 10)
+	}
+	if wait.signal != "" {
+		entry = appendString(append(entry, `,"until_signal":`...), wait.signal)
 	}
 	return end{held, append(entry, '}'), false}
 }

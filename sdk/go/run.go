@@ -366,7 +366,7 @@ func outcome(held *heldJob, result any, err error) (end, bool) {
 	case cause == ErrWorkerStopped:
 		return requeueEnd(held, 0), true
 	case errors.As(err, &asleep):
-		return requeueEnd(held, asleep.after), true
+		return suspendEnd(held, asleep), true
 	default:
 		return failureEnd(held, newFailure(err)), true
 	}

@@ -11,8 +11,11 @@ const (
 	pauseMax  = 6 * 24 * time.Hour // how long a job goes back at most; the server allows a week
 )
 
-// suspended is an error that hands the job back until a sleep ends.
-type suspended struct{ after time.Duration }
+// suspended is an error that hands the job back until a sleep ends, or a signal comes.
+type suspended struct {
+	after  time.Duration
+	signal string // "" for none
+}
 
 func (e *suspended) Error() string { return fmt.Sprintf("the job goes on in %s", e.after) }
 
@@ -37,7 +40,7 @@ func Sleep(ctx context.Context, name string, span time.Duration) error {
 	case rest > pauseHeld && (job == nil || job.leaseToken == ""):
 		return Fatal(fmt.Errorf("only the handler of a worker can sleep for longer than %s", pauseHeld))
 	case rest > pauseHeld:
-		return &suspended{min(rest, pauseMax)}
+		return &suspended{after: min(rest, pauseMax)}
 	}
 	timer := time.NewTimer(rest)
 	defer timer.Stop()

@@ -195,7 +195,6 @@ def test_a_chain_runs_one_after_the_other(world: World) -> None:
 
 
 def test_a_flow_waits_for_a_signal_and_fans_out(world: World) -> None:
-    sdk_only(world)
     world.work()
     steps = [
         {"id": "approval", "wait": {"signal": "approved", "timeout": "1h"}},
@@ -224,7 +223,6 @@ def test_a_flow_waits_for_a_signal_and_fans_out(world: World) -> None:
 
 
 def test_what_a_handler_logs_is_read_and_followed(world: World) -> None:
-    sdk_only(world)
     texts = [f"line {n}" for n in range(1500)] + ["", "Ada ü 😀", "x" * 20_000]
     job_id = world.sdk.submit("say", texts, queue=world.queue)
     following = world.sdk.begin("logs", job_id=job_id, follow=True)
@@ -236,10 +234,31 @@ def test_what_a_handler_logs_is_read_and_followed(world: World) -> None:
     assert world.sdk.do("logs", job_id=job_id, follow=False)["lines"] == followed
 
 
-def sdk_only(world: World) -> None:
-    """The program in Rust does not speak the verbs of flows and logs; the tests of the crate cover them."""
-    if world.setting.language == "rust":
-        pytest.skip("the program in Rust does not speak these verbs")
+def test_a_handler_waits_for_a_signal_to_its_job(world: World) -> None:
+    world.work()
+    early, late = (world.sdk.submit("ask", queue=world.queue) for _ in range(2))
+    world.sdk.do("signal", job_id=early, name="approved", payload=[1, None])
+    assert world.sdk.do("result", job_id=early, timeout_ms=30_000)["value"] == [1, None]
+
+    def awaited() -> object:
+        return world.server.call("GET", f"/v1/jobs/{late}").get("awaited_signal")
+
+    until("the handler waits", lambda: awaited() == "approved")
+    world.sdk.do("signal", job_id=late, name="approved", payload={"by": "kim"})
+    world.sdk.do("signal", job_id=late, name="approved", payload={"by": "kim"})
+    with pytest.raises(Refused) as refused:
+        world.sdk.do("signal", job_id=late, name="approved", payload={"by": "lee"})
+    assert refused.value.error_class == "ConflictError"
+    assert world.sdk.do("result", job_id=late, timeout_ms=30_000)["value"] == {"by": "kim"}
+    assert world.sdk.do("status", job_id=late)["attempt"] == 1, "a wait is no attempt"
+
+
+def test_a_step_adds_steps_to_its_workflow(world: World) -> None:
+    world.work()
+    steps = [{"id": "plan", "type": "plan", "args": {"queue": world.queue, "names": ["a", "b"]}, "queue": world.queue}]
+    workflow_id = world.sdk.do("workflow", name="planned", steps=steps)["job_id"]
+    assert_ends_well(world, workflow_id)
+    assert parents_of_last_step(world, workflow_id) == {"a": "a", "b": "b"}
 
 
 def assert_ends_well(world: World, workflow_id: str) -> None:

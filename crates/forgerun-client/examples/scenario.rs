@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::io::{Write, stdin};
 use std::time::Duration;
 
-use forgerun_client::forge::Submit;
+use forgerun_client::forge::{LogFilter, Submit};
 use forgerun_client::worker::{ClaimedJob, Context, Failure, Output, WorkerBuilder};
 use forgerun_client::{Client, Clock as _, Error, SystemClock, Worker};
 use serde::Deserialize;
@@ -35,6 +35,8 @@ struct Verb {
     queues: Vec<String>,
     concurrency: usize,
     lease_ms: u64,
+    payload: Value,
+    follow: bool,
 }
 
 /// A job, or a step of a workflow.
@@ -48,6 +50,8 @@ struct JobSpec {
     queue: Option<String>,
     options: Map<String, Value>,
     depends_on: Vec<String>,
+    wait: Option<Value>,
+    for_each: Option<Map<String, Value>>,
 }
 
 impl JobSpec {
@@ -83,7 +87,14 @@ impl JobSpec {
             Value::Array(list) if list.len() >= 2 => self.args.clone(),
             one => json!([one]),
         };
-        let mut step = json!({"type": self.r#type, "args": args, "options": {"queue": self.queue}});
+        let mut step = match &self.wait {
+            Some(wait) => json!({"wait": wait}),
+            None => json!({"type": self.r#type, "args": args, "options": {"queue": self.queue}}),
+        };
+        if let Some(mut each) = self.for_each.clone() {
+            step["parallel"] = each.remove("parallel").unwrap_or_default();
+            step["for_each"] = json!({"step": each["over"], "pointer": each["pointer"]});
+        }
         if self.step.is_string() {
             step["id"] = self.step.clone();
             step["depends_on"] = json!(self.depends_on);
@@ -214,6 +225,16 @@ async fn call(client: &Client, verb: Verb) -> Result<Value, Error> {
             let body = json!({"name": verb.name, "type": "chain", "steps": steps});
             json!({"job_id": forge.submit_workflow(&body, None).await?.workflow_id})
         }
+        "signal" if job_id.is_empty() => {
+            let name = verb.name.unwrap_or_default();
+            forge.signal(&verb.workflow_id, &name, &verb.payload).await?;
+            json!({})
+        }
+        "signal" => {
+            forge.signal_job(job_id, &verb.name.unwrap_or_default(), &verb.payload).await?;
+            json!({})
+        }
+        "logs" => json!({"lines": lines(client, job_id, verb.follow).await?}),
         "workflow_status" => {
             let workflow = serde_json::to_value(forge.workflow(&verb.workflow_id).await?);
             json!({"state": workflow.unwrap_or_default()["state"]})
@@ -230,6 +251,31 @@ async fn call(client: &Client, verb: Verb) -> Result<Value, Error> {
         }
         other => return Err(Error::Usage(format!("no such verb: {other}"))),
     })
+}
+
+/// The lines of a log: those that are there, or all until the job ends.
+async fn lines(client: &Client, job_id: &str, follow: bool) -> Result<Vec<Value>, Error> {
+    let shown = |line: &Value| json!({"seq": line["seq"], "text": line["text"]});
+    let (mut lines, mut filter) = (Vec::new(), LogFilter::default());
+    if follow {
+        let mut stream = client.forge().follow_logs(job_id, &filter)?;
+        while let Some(event) = stream.next().await? {
+            match event.name.as_str() {
+                "log" => lines.push(shown(&event.json())),
+                "end" => break,
+                _ => {}
+            }
+        }
+        return Ok(lines);
+    }
+    loop {
+        let page = client.forge().logs_json(job_id, &filter).await?;
+        lines.extend(page["lines"].as_array().into_iter().flatten().map(shown));
+        if page["next_cursor"].is_null() {
+            return Ok(lines);
+        }
+        filter.after = lines.last().and_then(|line| line["seq"].as_u64());
+    }
 }
 
 fn start(client: &Client, verb: &Verb) -> Result<Running, Error> {
@@ -307,6 +353,30 @@ fn handlers(builder: WorkerBuilder) -> WorkerBuilder {
                     Ok(2)
                 });
                 Ok(json!([first, second.await?]))
+            })
+        })
+        .handler("say", |job: ClaimedJob, context: Context| {
+            logged(job, async move |job| {
+                for text in job.argument::<Vec<String>>()? {
+                    context.log(text);
+                }
+                Ok(Value::Null)
+            })
+        })
+        .handler("ask", |job: ClaimedJob, context: Context| {
+            logged(job, async move |_| context.wait_for("approved", Some(Duration::from_secs(600))).await)
+        })
+        .handler("plan", |job: ClaimedJob, context: Context| {
+            logged(job, async move |job| {
+                let plan: Value = job.argument()?;
+                let options = json!({"queue": plan["queue"]});
+                let mut steps: Vec<Value> = plan["names"].as_array().into_iter().flatten().map(|name| {
+                    json!({"id": name, "type": "echo", "args": [name], "depends_on": ["plan"], "options": options})
+                }).collect();
+                steps.push(json!({"id": "last", "type": "parents", "args": [], "depends_on": plan["names"],
+                    "options": options}));
+                context.add_steps(&steps).await?;
+                Ok(Value::Null)
             })
         })
         .handler("crash", |job: ClaimedJob, _| {

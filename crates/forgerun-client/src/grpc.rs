@@ -107,6 +107,7 @@ fn taken(job: v1::Job) -> Result<ClaimedJob, Error> {
         timeout_ms: job.timeout.map(|span| (span.seconds * 1000 + i64::from(span.nanos) / 1_000_000) as u64),
         lease_token,
         traceparent: Some(job.trace_id).filter(|trace| !trace.is_empty()),
+        workflow_id: None,
         parent_steps: steps.and_then(|list| serde_json::from_value(list).ok()).unwrap_or_default(),
         parent_results: raw_results.unwrap_or_default(),
     })

@@ -142,3 +142,9 @@ pub const LOG_TRIES: u32 = 5;
 
 /// How long the end of a job waits for its last lines.
 pub const LOG_FINISH: Duration = Duration::from_secs(5);
+
+/// A sleep of a handler that keeps its job; for longer ones the job goes back.
+pub(crate) const PAUSE_HELD: Duration = Duration::from_secs(2);
+
+/// The longest time for which a job goes back; the server allows a week.
+pub(crate) const PAUSE_LONGEST: Duration = Duration::from_secs(6 * 24 * 3600);

@@ -143,6 +143,9 @@ pub struct ClaimedJob {
     /// The proof that we hold it; servers other than ForgeRun may give none.
     #[serde(default)]
     pub lease_token: Option<String>,
+    /// The workflow that it is a step of.
+    #[serde(default)]
+    pub workflow_id: Option<String>,
     /// The trace it belongs to.
     #[serde(default)]
     pub(crate) traceparent: Option<String>,
@@ -290,6 +293,10 @@ impl<'a> HeldJob<'a> {
                 JobReport { error: Some(error), delay_ms, ..self.report() }
             }
             AttemptEnd::HandBack => JobReport { requeue: Some(true), ..self.report() },
+            AttemptEnd::Suspend { delay, until_signal } => {
+                let delay_ms = Some(u64::try_from(delay.as_millis()).unwrap_or(u64::MAX));
+                JobReport { requeue: Some(true), delay_ms, until_signal, ..self.report() }
+            }
         }
     }
 
@@ -313,6 +320,8 @@ pub(crate) enum AttemptEnd<'a> {
     Failure { error: &'a Value, delay: Option<Duration> },
     /// Not at all: the job goes back, and no attempt is counted.
     HandBack,
+    /// Not yet: the same, until the delay is over or the signal arrives.
+    Suspend { delay: Duration, until_signal: Option<&'a str> },
 }
 
 /// What a worker says of a job. It is written as it is and never becomes a [`Value`], which would change a result or could not hold it.
@@ -330,6 +339,8 @@ pub(crate) struct JobReport<'a> {
     delay_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     requeue: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until_signal: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     percentage: Option<u8>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -442,7 +453,7 @@ impl Ojs<'_> {
         // Servers may ask for an error in every nack.
         let handed_back = json!({"code": "handed_back", "message": "The worker stops."});
         let mut report = held.end(end);
-        if let AttemptEnd::HandBack = end {
+        if let AttemptEnd::HandBack | AttemptEnd::Suspend { .. } = end {
             report.error = Some(&handed_back);
         }
         let route = if let AttemptEnd::Success(_) = end { "workers/ack" } else { "workers/nack" };

@@ -354,6 +354,8 @@ pub struct Snooze {
     pub held: HeldJob,
     /// How long it is not claimable; at most [`limits::RETRY_DELAY_MAX`].
     pub delay: Duration,
+    /// Name of a signal that ends the delay; none remains if the signal has arrived.
+    pub until_signal: Option<String>,
 }
 
 #[derive(Clone, Debug)]

@@ -15,6 +15,16 @@ use crate::limits;
 use crate::record::{RecordKey, RecordKind, Stored};
 use crate::time::Time;
 
+/// Prefix of the result of a step that records a signal; the body and `}` follow. A worker that
+/// waited in vain records anything else under the name. So of a signal and a timeout the first one
+/// counts.
+pub const SIGNAL_PREFIX: &[u8] = br#"{"signal":"#;
+
+/// Name of the step that records a signal to the handler of a job.
+pub fn signal_step(name: &str) -> String {
+    format!("signal:{name}")
+}
+
 /// The recorded result of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepMemo {

@@ -52,12 +52,13 @@ pub fn refused(kind: Kind, mut violations: Vec<Violation>, documented: &[&str]) 
 }
 
 fn first_member(pointer: &str) -> &str {
-    pointer[2..].split('/').next().unwrap_or_default()
+    pointer.trim_start_matches("#/").split('/').next().unwrap_or_default()
 }
 
-/// One thing wrong with a member.
+/// One thing wrong with a member; with the body itself if the name is empty.
 pub fn violation(name: &str, detail: &str, constraint: &'static str) -> Violation {
-    Violation { pointer: format!("#/{name}"), detail: detail.into(), constraint }
+    let pointer = if name.is_empty() { "#".to_owned() } else { format!("#/{name}") };
+    Violation { pointer, detail: detail.into(), constraint }
 }
 
 /// A value of a client as a message quotes it: without control characters, and cut where it is long.

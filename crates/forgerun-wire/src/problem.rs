@@ -78,7 +78,7 @@ impl RefusedRequest {
     /// Says what is wrong where; the first violation is also OJS's `details`.
     pub fn violations(mut self, violations: Vec<Violation>) -> RefusedRequest {
         if let Some(first) = violations.first() {
-            let field = first.pointer.trim_start_matches("#/").replace('/', ".");
+            let field = path_of(&first.pointer).replace('/', ".");
             self = self.fact("field", field).fact("constraint", first.constraint);
         }
         self.violations = violations;
@@ -203,9 +203,17 @@ impl Violation {
     }
 }
 
+/// The member at a pointer as messages name it; the body itself is `body`.
+fn path_of(pointer: &str) -> &str {
+    match pointer.trim_start_matches("#/") {
+        "#" | "" => "body",
+        path => path,
+    }
+}
+
 /// All that is wrong with a body, in one sentence.
 pub fn summary(violations: &[Violation], language: Language) -> String {
-    let told = |v: &Violation| format!("`{}` {}", v.pointer.trim_start_matches("#/"), v.told(language));
+    let told = |v: &Violation| format!("`{}` {}", path_of(&v.pointer), v.told(language));
     let mut text = violations.iter().map(told).collect::<Vec<_>>().join("; ");
     if !text.ends_with('?') {
         text.push('.');
@@ -243,7 +251,7 @@ impl RefusedRequest {
     fn errors_by_path(&self) -> Map<String, Value> {
         let mut errors = Map::new();
         for violation in &self.violations {
-            let path = violation.pointer.trim_start_matches("#/").replace('/', ".");
+            let path = path_of(&violation.pointer).replace('/', ".");
             let entry = errors.entry(path).or_insert_with(|| Value::Array(Vec::new()));
             if let Value::Array(details) = entry {
                 details.push(violation.told(self.language).into());

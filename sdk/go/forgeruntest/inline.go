@@ -74,6 +74,11 @@ func RecordedStep(name string, result any) JobOption {
 	}
 }
 
+// SentSignal is a signal that was sent to the job.
+func SentSignal(name string, payload any) JobOption {
+	return RecordedStep("signal:"+name, map[string]any{"signal": payload})
+}
+
 // RunInline runs a handler once, in the calling goroutine, and returns what it did. input is written as JSON, as a submission would.
 // What the handler reports, records and uploads is kept in memory.
 func RunInline(ctx context.Context, t testing.TB, do forgerun.HandlerFunc, input any, options ...JobOption) *Run {

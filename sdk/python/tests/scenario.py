@@ -109,6 +109,16 @@ def add_handlers(worker: Worker) -> None:
                 raise RuntimeError("between the steps")
             return [a, ctx.step("b", lambda: step("b", 2))]
 
+    @worker.job("ask")
+    async def ask(ctx: AsyncContext, _: Any) -> Any:
+        return await ctx.wait_for("approved", timeout=600)
+
+    @worker.job("plan")
+    def plan(ctx: Context, plan: dict[str, Any]) -> None:
+        queue, names = plan["queue"], plan["names"]
+        steps = [forgerun.step("echo", name, id=name, queue=queue, depends_on=["plan"]) for name in names]
+        ctx.add_steps(*steps, forgerun.step("parents", id="last", queue=queue, depends_on=names))
+
     @worker.job("crash")
     def crash(ctx: Context, _: Any) -> str:
         with noted(ctx):
@@ -201,7 +211,10 @@ class Adapter:
         return {"job_id": (await self.client.submit_workflow(workflow)).id}
 
     async def do_signal(self, request: dict[str, Any]) -> dict[str, Any]:
-        await self.client.signal(request["workflow_id"], request["name"], request["payload"])
+        if "job_id" in request:
+            await self.job(request).signal(request["name"], request["payload"])
+        else:
+            await self.client.signal(request["workflow_id"], request["name"], request["payload"])
         return {}
 
     async def do_logs(self, request: dict[str, Any]) -> dict[str, Any]:

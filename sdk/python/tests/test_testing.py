@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import forgerun
-from forgerun import AsyncContext, Context, LogLine, NewJob, Worker, chain, step, wait
+from forgerun import AsyncContext, Context, LogLine, NewJob, SignalTimeout, Worker, chain, step, wait
 from forgerun.testing import DevServer, FakeClient, assert_submitted, find_binary, run_inline
 
 
@@ -135,6 +135,23 @@ def test_a_server_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("sysconfig.get_path", lambda name: "/nowhere")
     with pytest.raises(RuntimeError, match="set FORGERUN_BIN"):
         find_binary()
+
+
+def test_signals_and_added_steps_of_a_handler_need_no_server() -> None:
+    worker = Worker()
+
+    @worker.job("ask")
+    def ask(ctx: Context, timeout: float | None) -> object:
+        ctx.add_steps(forgerun.step("ship", id="ship"))
+        return ctx.wait_for("approved", timeout=timeout)
+
+    ran = run_inline(worker, "ask", None, signals={"approved": {"by": "kim"}})
+    assert ran.result == {"by": "kim"}
+    assert [added.id for added in ran.added] == ["ship"]
+    with pytest.raises(SignalTimeout):
+        run_inline(worker, "ask", 60)
+    with pytest.raises(LookupError):
+        run_inline(worker, "ask", None)
 
 
 def test_logs_and_sleeps_of_a_handler_are_recorded_and_nothing_waits() -> None:

@@ -20,7 +20,19 @@ import pytest
 
 import forgerun
 from conftest import NO_RATE, SDK, Running
-from forgerun import AsyncContext, Client, Context, Fatal, NewJob, Output, RetryLater, Worker
+from forgerun import (
+    AsyncContext,
+    Client,
+    ConflictError,
+    Context,
+    Fatal,
+    ForgeRunError,
+    NewJob,
+    Output,
+    RetryLater,
+    SignalTimeout,
+    Worker,
+)
 from forgerun._handler import Handler
 from forgerun._held import Held
 from forgerun._run import Run, Settings
@@ -270,6 +282,80 @@ def test_a_long_sleep_gives_the_job_back_and_counts_no_attempt(
     job = client.submit(kind, queue=queue)
     assert job.result(30) == [1, 1]
     assert len(runs) == 2, "the handler ran again, behind its recorded sleeps"
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("early", [False, True])
+def test_a_handler_waits_for_a_signal_without_its_worker(
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker, kind: str, early: bool
+) -> None:
+    worker = new_worker(server, queue)
+    runs: list[int] = []
+
+    @worker.job("sync")
+    def sync(ctx: Context, _: object) -> object:
+        runs.append(ctx.job.attempt)
+        return ctx.wait_for("approved", timeout=60)
+
+    @worker.job("async")
+    async def both(ctx: AsyncContext, _: object) -> object:
+        runs.append(ctx.job.attempt)
+        return await ctx.wait_for("approved")
+
+    job = client.submit(kind, queue=queue)
+    if early:
+        job.signal("approved", {"by": "kim"})
+    run_worker(worker)
+    if not early:
+        until("it waits", lambda: job.status().view.get("awaited_signal") == "approved")
+        job.signal("approved", {"by": "kim"})
+    assert job.result(30) == {"by": "kim"}
+    assert runs == ([1] if early else [1, 1])
+    job.signal("approved", {"by": "kim"})
+    with pytest.raises(ConflictError):
+        job.signal("approved", {"by": "lee"})
+
+
+def test_a_wait_for_a_signal_times_out_once_for_all(
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker
+) -> None:
+    worker = new_worker(server, queue)
+
+    @worker.job("t")
+    def ask(ctx: Context, _: object) -> str:
+        try:
+            return str(ctx.wait_for("approved", timeout=0.2))
+        except SignalTimeout:
+            with pytest.raises(ForgeRunError):
+                client.job(ctx.job.id).signal("approved", "too late")
+            return "nobody answered"
+
+    run_worker(worker)
+    assert client.submit("t", queue=queue).result(30) == "nobody answered"
+
+
+def test_a_step_adds_steps_to_its_workflow(
+    client: Client, server: DevServer, queue: str, run_worker: RunWorker
+) -> None:
+    worker = new_worker(server, queue)
+
+    @worker.job("plan")
+    def plan(ctx: Context, names: list[str]) -> None:
+        added = [forgerun.step("greet", name, id=name, queue=queue, depends_on=["plan"]) for name in names]
+        ctx.add_steps(*added, forgerun.step("join", id="join", queue=queue, depends_on=names))
+
+    worker.job("greet")(lambda name: f"hello {name}")
+
+    @worker.job("join")
+    def join(ctx: Context, _: object) -> object:
+        return ctx.parents
+
+    run_worker(worker)
+    flow = forgerun.workflow(forgerun.step("plan", ["kim", "lee"], id="plan", queue=queue))
+    started = client.submit_workflow(flow)
+    started.wait(30)
+    last = client.workflow(started.id)["steps"][-1]
+    assert client.job(last["job_id"]).result(30) == {"kim": "hello kim", "lee": "hello lee"}
 
 
 def test_progress_must_make_sense(client: Client, server: DevServer, queue: str, run_worker: RunWorker) -> None:

@@ -25,6 +25,8 @@ export interface JobStatus {
   tags: string[];
   /** Whether it is held back until it is resumed. */
   paused: boolean;
+  /** The signal that its handler waits for, if it does. */
+  awaitedSignal: string | undefined;
   /** All that the server said, in its own words. */
   body: Record<string, unknown>;
 }
@@ -141,6 +143,15 @@ export class Job<T = unknown> {
   }
 
   /**
+   * Sends a signal to its handler, which gets `payload`, any JSON, where it waits for it: `ctx.waitFor(name)`. One that comes before the
+   * wait is kept, and the same one again changes nothing. Another payload, or one after the timeout, is a `ConflictError`.
+   */
+  async signal(name: string, payload: unknown = true): Promise<void> {
+    const path = `${this.path()}/signals/${segment(name)}`;
+    await this.transport.json({ method: "POST", path, jsonText: JSON.stringify(payload), repeat: "harmless" });
+  }
+
+  /**
    * The lines of its log, in their order: those that are there, or with `follow` also new ones until the job has ended. Breaks are
    * mended; no line comes twice.
    */
@@ -209,6 +220,7 @@ export function statusOf(body: Record<string, unknown>): JobStatus {
     progress: number("progress"),
     tags: Array.isArray(body["tags"]) ? (body["tags"] as string[]) : [],
     paused: body["paused"] === true,
+    awaitedSignal: text("awaited_signal"),
     body,
   };
 }

@@ -50,6 +50,11 @@ const handlers = {
     const b = await ctx.step("b", () => (log(type, id, attempt, "step-b"), 2));
     return [a, b];
   },
+  ask: (ctx) => ctx.waitFor("approved", { timeout: "10m" }),
+  plan: async (ctx, { queue, names }) => {
+    const steps = names.map((id) => step("echo", id, { id, queue, dependsOn: ["plan"] }));
+    await ctx.addSteps(...steps, step("parents", null, { id: "last", queue, dependsOn: names }));
+  },
   crash: (ctx) => {
     if (ctx.job.attempt === 1) process.kill(process.pid, "SIGKILL");
     return "survived";
@@ -125,8 +130,8 @@ const verbs = {
     const flow = links ? chain(...links.map(stepOf)) : graph(...steps.map(workOf));
     return { job_id: (await client.startWorkflow(flow, { name })).id };
   },
-  signal: async ({ workflow_id, name, payload }) => {
-    await client.signal(workflow_id, name, payload);
+  signal: async ({ workflow_id, job_id, name, payload }) => {
+    await (job_id ? client.job(job_id).signal(name, payload) : client.signal(workflow_id, name, payload));
     return {};
   },
   logs: async ({ job_id, follow }) => {

@@ -33,6 +33,8 @@ pub enum ClientCommand {
     Pause(JobFlags),
     /// Hand out a paused job again, or go on with a paused workflow
     Resume(JobFlags),
+    /// Send a signal to the handler of a job, which may wait for it
+    Signal(SignalFlags),
     /// Show the report of an ended job, event by event
     Report(JobFlags),
     /// Download a job's result; run again, an interrupted download continues
@@ -280,7 +282,7 @@ pub(crate) enum WorkflowCommand {
     Retry(WorkflowRetryFlags),
     /// Send a signal to a workflow: the step that waits for it succeeds with the payload as its
     /// result
-    Signal(WorkflowSignalFlags),
+    Signal(SignalFlags),
 }
 
 #[derive(Debug, Args)]
@@ -302,7 +304,7 @@ pub(crate) struct WorkflowRetryFlags {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct WorkflowSignalFlags {
+pub struct SignalFlags {
     #[command(flatten)]
     pub(crate) named: JobFlags,
     /// The name of the signal

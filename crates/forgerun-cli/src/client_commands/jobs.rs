@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use super::CommandError;
 use super::failure;
-use super::flags::{JobFlags, ListFlags, ResultFlags};
+use super::flags::{JobFlags, ListFlags, ResultFlags, SignalFlags};
 use super::ids;
 use super::screen::{Screen, now, relative};
+use super::submit::read_json;
 use super::table::Table;
 use crate::Exit;
 use crate::terminal::clean;
@@ -129,6 +130,17 @@ pub(super) async fn set_paused(flags: &JobFlags, paused: bool) -> Result<Exit, C
     changed(
         flags,
         json!({"job_id": job.job_id, "state": job.state, "paused": job.paused, "updated_at": job.updated_at}),
+    )
+}
+
+pub(super) async fn signal(flags: &SignalFlags) -> Result<Exit, CommandError> {
+    let SignalFlags { named, name, payload } = flags;
+    let body = read_json("--payload", payload)?;
+    let client = named.connection.client()?;
+    let job = client.forge().signal_job(&ids::whole(&client, &named.id).await?, name, &body).await?;
+    changed(
+        named,
+        json!({"job_id": job.job_id, "state": job.state, "signal": job.signal, "updated_at": job.updated_at}),
     )
 }
 

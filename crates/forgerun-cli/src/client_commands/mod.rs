@@ -57,6 +57,7 @@ async fn dispatch(command: &ClientCommand) -> Result<Exit, CommandError> {
         ClientCommand::Retry(flags) => jobs::retry(flags).await,
         ClientCommand::Pause(flags) => jobs::set_paused(flags, true).await,
         ClientCommand::Resume(flags) => jobs::set_paused(flags, false).await,
+        ClientCommand::Signal(flags) => jobs::signal(flags).await,
         ClientCommand::Report(flags) => jobs::report(flags).await,
         ClientCommand::Result(flags) => jobs::result(flags).await,
         ClientCommand::Queues(flags) => queues::queues(flags).await,
@@ -102,6 +103,7 @@ fn is_for_operator(command: &ClientCommand) -> bool {
         | ClientCommand::Report(_)
         | ClientCommand::Result(_)
         | ClientCommand::Workflows(_)
+        | ClientCommand::Signal(_)
         | ClientCommand::Health(_) => false,
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::CommandError;
 use super::flags::{
-    JobFlags, WorkflowCancelFlags, WorkflowCommand, WorkflowRetryFlags, WorkflowSignalFlags, WorkflowsFlags,
+    JobFlags, SignalFlags, WorkflowCancelFlags, WorkflowCommand, WorkflowRetryFlags, WorkflowsFlags,
 };
 use super::ids;
 use super::jobs::PAGE;
@@ -51,7 +51,7 @@ pub(super) async fn workflows(flags: &WorkflowsFlags) -> Result<Exit, CommandErr
                 .await?;
             changed(named, &workflow)
         }
-        Some(WorkflowCommand::Signal(WorkflowSignalFlags { named, name, payload })) => {
+        Some(WorkflowCommand::Signal(SignalFlags { named, name, payload })) => {
             let body = read_json("--payload", payload)?;
             let client = named.connection.client()?;
             let id = ids::whole(&client, &named.id).await?;

@@ -6,9 +6,10 @@ use forgerun_problem::read::Reader;
 use forgerun_problem::{JobStatus, MEDIA_TYPE_JSON, Problem};
 use http::Method;
 use http::header::ACCEPT;
+use serde::Serialize;
 use serde_json::Value;
 
-use super::{Canceled, Forge, Job, JobReport, Jobs, Paused, Retried};
+use super::{Canceled, Forge, Job, JobReport, Jobs, Paused, Retried, Signaled};
 use crate::client::{Call, read};
 use crate::download::Download;
 use crate::error::Error;
@@ -153,6 +154,22 @@ impl Forge<'_> {
     /// [`Error::Resource`] if there is no such job.
     pub async fn resume(&self, job_id: &str) -> Result<Paused, Error> {
         self.client.fetch(&self.client.post(&self.path(job_id, "/resume"))?.harmless()).await
+    }
+
+    /// Sends a signal to the handler of a job, which receives `body` where it waits for it: now, or later. The same signal again changes
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`Error::Conflict`] after another signal of this name, [`Error::Validation`] (`INVALID_STATE_TRANSITION`) if the wait is over or
+    /// the job has ended.
+    pub async fn signal_job(
+        &self,
+        job_id: &str,
+        name: &str,
+        body: &impl Serialize,
+    ) -> Result<Signaled, Error> {
+        let call = self.client.post(&self.path(job_id, &format!("/signals/{}", segment(name))))?;
+        self.client.fetch(&call.json(body)?.harmless()).await
     }
 
     /// Begins a failed job again.

@@ -22,7 +22,7 @@ pub use forgerun_wire::admin::AdminKey as KeyEntry;
 pub use forgerun_wire::forge::{
     CanceledView as Canceled, ClientView as ClientId, EventView as Event, KeyRequest, KeyView as Key,
     LogLineView as LogLine, LogsView as Logs, PausedView as Paused, ReportView as JobReport,
-    RetriedView as Retried, ScheduleView as Schedule,
+    RetriedView as Retried, ScheduleView as Schedule, SignaledView as Signaled,
 };
 
 /// A job as `/v1` shows it.

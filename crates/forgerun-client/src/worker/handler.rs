@@ -109,6 +109,17 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// Facts.
     pub details: Box<Map<String, Value>>,
+    /// Set if the handler has not failed but waits: the job goes back meanwhile, and no attempt is counted.
+    pub suspension: Option<Box<Suspension>>,
+}
+
+/// A wait of a handler, which gives up its job meanwhile. See [`Context::sleep`] and [`Context::wait_for`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Suspension {
+    /// How long the job goes back at most.
+    pub delay: Duration,
+    /// The signal that ends the wait before.
+    pub until_signal: Option<String>,
 }
 
 impl Failure {
@@ -121,7 +132,14 @@ impl Failure {
             retry: RetryAdvice::Policy,
             retry_after: None,
             details: Box::default(),
+            suspension: None,
         }
+    }
+
+    /// No failure: the job goes back, and the handler runs again after the wait.
+    pub(super) fn suspended(delay: Duration, until_signal: Option<&str>) -> Failure {
+        let suspension = Suspension { delay, until_signal: until_signal.map(str::to_owned) };
+        Failure { suspension: Some(suspension.into()), ..Failure::new("the handler waits") }
     }
 
     /// The same input would fail in the same way.

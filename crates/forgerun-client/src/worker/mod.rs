@@ -15,6 +15,7 @@ mod exchange;
 mod handler;
 mod http;
 mod log;
+mod pauses;
 mod report;
 mod room;
 mod run;
@@ -25,7 +26,7 @@ mod stream;
 
 pub use self::http::{HttpHandler, Sign};
 pub use builder::WorkerBuilder;
-pub use handler::{Canceled, Context, Failure, Handler, Output, RetryAdvice};
+pub use handler::{Canceled, Context, Failure, Handler, Output, RetryAdvice, Suspension};
 pub use log::LogLine;
 pub use run::{Note, Stopped, Worker};
 pub use spool::{Spool, SpoolError};

@@ -10,7 +10,7 @@ use tokio::fs::File;
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
-use super::handler::{Failure, Output};
+use super::handler::{Failure, Output, Suspension};
 use super::run::{Note, Shared};
 use crate::error::Error;
 use crate::limits::{AWAY_FIRST, AWAY_LONGEST, REPORTS_MAX, UPLOAD_CHUNK_BYTES};
@@ -49,6 +49,12 @@ impl Shared {
     ) -> Result<Reported, Error> {
         let error: &Value = &failure.to_json();
         let end = AttemptEnd::Failure { error, delay: failure.retry_after };
+        self.insist(move || self.report_end(job, end)).await
+    }
+
+    pub(super) async fn suspend(&self, job: &ClaimedJob, suspension: &Suspension) -> Result<Reported, Error> {
+        let Suspension { delay, until_signal } = suspension;
+        let end = AttemptEnd::Suspend { delay: *delay, until_signal: until_signal.as_deref() };
         self.insist(move || self.report_end(job, end)).await
     }
 

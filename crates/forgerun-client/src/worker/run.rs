@@ -390,6 +390,10 @@ impl Shared {
                 self.hand_back(job).await
             }
             (_, Ok(output)) => self.succeeded(job, output).await,
+            (None, Err(Failure { suspension: Some(suspension), .. })) => {
+                self.handed_back.fetch_add(1, Ordering::Relaxed);
+                self.suspend(job, suspension).await
+            }
             (None, Err(failure)) => self.failed(job, failure).await,
         };
         self.active.remove(job);

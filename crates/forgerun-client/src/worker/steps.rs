@@ -57,11 +57,13 @@ impl Context {
         let result = step().await?;
         let value = serde_json::to_value(&result)
             .map_err(|error| Failure::new(format!("the result of step {name:?}: {error}")).never_again())?;
-        self.record(name, value).await?;
-        Ok(result)
+        match self.record(name, value).await? {
+            None => Ok(result),
+            Some(first) => T::deserialize(first).map_err(unreadable),
+        }
     }
 
-    async fn recorded(&self, name: &str) -> Result<Option<Value>, Error> {
+    pub(super) async fn recorded(&self, name: &str) -> Result<Option<Value>, Error> {
         let mut results = self.steps.lock().await;
         if results.is_none() {
             let path = format!("ojs/v1/checkpoints/{}/resume", segment(&self.job.id));
@@ -78,7 +80,19 @@ impl Context {
         Ok(results.as_ref().and_then(|recorded| recorded.results.get(name)).cloned())
     }
 
-    async fn record(&self, name: &str, value: Value) -> Result<(), Error> {
+    /// Records the result of a step. Returns the result that counts if another one was recorded before.
+    pub(super) async fn record(&self, name: &str, value: Value) -> Result<Option<Value>, Error> {
+        let Err(error) = self.send_step(name, value).await else { return Ok(None) };
+        let is_recorded =
+            error.api().is_some_and(|said| said.details.get("reason") == Some(&"step_recorded".into()));
+        if !is_recorded {
+            return Err(error);
+        }
+        *self.steps.lock().await = None;
+        self.recorded(name).await
+    }
+
+    async fn send_step(&self, name: &str, value: Value) -> Result<(), Error> {
         // Held while it is sent, so that steps that end at the same time do not write over each other.
         let mut recorded = self.steps.lock().await;
         let Recorded { results, one_by_one } = recorded.get_or_insert_default();

@@ -4,8 +4,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 
 use super::{
-    Command, DeliveryCommand, KeyCommand, QueueCommand, RedriveCommand, ScheduleCommand, SchemaCommand,
-    SignalTarget, SigningCommand, WebhookCommand, WorkerCommand,
+    Command, DeliveryCommand, KeyCommand, Owned, QueueCommand, RedriveCommand, ScheduleCommand,
+    SchemaCommand, SignalTarget, SigningCommand, WebhookCommand, WorkerCommand,
 };
 use crate::audit::{AuditAction, AuditActor};
 use crate::schedule::ScheduleId;
@@ -110,7 +110,8 @@ impl Command {
 
 fn of_signal(to: &SignalTarget) -> String {
     match to {
-        SignalTarget::Named { workflow, name } => format!("{name} of {}", workflow.job),
+        SignalTarget::Named { workflow: Owned { job, .. }, name }
+        | SignalTarget::Job { job: Owned { job, .. }, name } => format!("{name} of {job}"),
         SignalTarget::Token(token) => format!("step {}", token.job),
     }
 }

@@ -21,6 +21,8 @@ pub struct SendSignal {
 pub enum SignalTarget {
     /// By the workflow and the signal's name.
     Named { workflow: Owned, name: String },
+    /// To the handler of a job: recorded among its steps, under [`crate::memo::signal_step`].
+    Job { job: Owned, name: String },
     /// By the token of a wait that has begun.
     Token(SignalToken),
 }

@@ -1,6 +1,7 @@
 //! Checkpoints: saved while a job has not ended, deleted, forgotten.
 
 use alloc::string::ToString;
+use alloc::vec::Vec;
 
 use super::client_limits;
 use super::working_set::{Slot, WorkingSet};
@@ -10,7 +11,7 @@ use crate::command::{Answer, CheckpointCommand, LeaseProof, Refusal};
 use crate::id::JobId;
 use crate::limits;
 use crate::memo::{MemoIndex, StepMemo};
-use crate::record::Stored;
+use crate::record::{RecordKey, Stored};
 use crate::rows::Wants;
 use crate::time::Time;
 
@@ -118,9 +119,7 @@ impl WorkingSet<'_> {
         if job.state.is_final() {
             return Err(Refusal::WrongState(job.state));
         }
-        let (id, attempt) = (job.id, job.attempt);
-        let known: Option<StepMemo> = self.record(StepMemo::key_of(id, step).key);
-        if let Some(memo) = known.filter(|memo| memo.is_of(self.job(slot))) {
+        if let Some(memo) = self.recorded_step(slot, step) {
             let is_same = memo.result == result;
             return if is_same {
                 Ok(Answer::Step { memo: memo.into(), created: false })
@@ -128,10 +127,28 @@ impl WorkingSet<'_> {
                 Err(Refusal::StepRecorded)
             };
         }
+        let memo = self.record_step(slot, step, result.to_vec(), saved_at)?;
+        Ok(Answer::Step { memo: memo.into(), created: true })
+    }
+
+    pub(super) fn recorded_step(&self, slot: Slot, step: &str) -> Option<StepMemo> {
+        let known: Option<StepMemo> = self.record(StepMemo::key_of(self.job(slot).id, step).key);
+        known.filter(|memo| memo.is_of(self.job(slot)))
+    }
+
+    /// Records a step that has no result yet, within the bounds of the job.
+    pub(super) fn record_step(
+        &mut self,
+        slot: Slot,
+        step: &str,
+        result: Vec<u8>,
+        saved_at: Time,
+    ) -> Result<StepMemo, Refusal> {
+        let (id, attempt) = (self.job(slot).id, self.job(slot).attempt);
         let index: Option<MemoIndex> = self.record(id.to_string());
         let index = index.filter(|index| index.is_of(self.job(slot)));
         let mut index = index.unwrap_or_else(|| MemoIndex::new(id, saved_at));
-        let memo = StepMemo { job: id, step: step.into(), result: result.to_vec(), saved_at, attempt };
+        let memo = StepMemo { job: id, step: step.into(), result, saved_at, attempt };
         if index.steps.len() >= limits::STEPS_MAX || index.n_bytes + memo.n_bytes() > limits::STEPS_BYTES_MAX
         {
             return Err(Refusal::StepsFull);
@@ -141,6 +158,30 @@ impl WorkingSet<'_> {
         index.saved_at = saved_at;
         self.put_record(&memo);
         self.put_record(&index);
-        Ok(Answer::Step { memo: memo.into(), created: true })
+        Ok(memo)
+    }
+
+    /// Keeps a recorded step while its job has not ended: a handler may wait for a long time.
+    pub(super) fn step_due(&mut self, key: RecordKey) {
+        match self.record::<StepMemo>(key.key.clone()) {
+            Some(memo) if self.is_unfinished(memo.job) => {
+                self.put_record(&StepMemo { saved_at: self.now, ..memo });
+            }
+            _ => self.drop_overdue::<StepMemo>(key),
+        }
+    }
+
+    /// The same for the index of the steps.
+    pub(super) fn step_index_due(&mut self, key: RecordKey) {
+        match self.record::<MemoIndex>(key.key.clone()) {
+            Some(index) if self.is_unfinished(index.job) => {
+                self.put_record(&MemoIndex { saved_at: self.now, ..index });
+            }
+            _ => self.drop_overdue::<MemoIndex>(key),
+        }
+    }
+
+    fn is_unfinished(&mut self, job: JobId) -> bool {
+        self.seek(job).is_some_and(|slot| !self.job(slot).state.is_final())
     }
 }

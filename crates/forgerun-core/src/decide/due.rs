@@ -11,7 +11,6 @@ use crate::checkpoint::Checkpoint;
 use crate::command::{Answer, FailuresDue, ListWanted, Refusal, WorkError, WorkerLost};
 use crate::job::Parked;
 use crate::limits;
-use crate::memo::{MemoIndex, StepMemo};
 use crate::node::Node;
 use crate::record::RecordKind;
 use crate::schedule::Schedule;
@@ -74,8 +73,8 @@ impl WorkingSet<'_> {
                 RecordKind::EndedSession => self.drop_overdue::<EndedSession>(key),
                 RecordKind::QueuePace => self.pace_due(key),
                 RecordKind::Checkpoint => self.drop_overdue::<Checkpoint>(key),
-                RecordKind::StepMemo => self.drop_overdue::<StepMemo>(key),
-                RecordKind::MemoIndex => self.drop_overdue::<MemoIndex>(key),
+                RecordKind::StepMemo => self.step_due(key),
+                RecordKind::MemoIndex => self.step_index_due(key),
                 RecordKind::AuditEntry => self.audit_due(key),
                 RecordKind::Schedule => found.schedules.extend(self.schedule_due(key)),
                 RecordKind::ForEach => found.lists.extend(self.list_due(key)),
@@ -113,6 +112,7 @@ impl WorkingSet<'_> {
             State::Queued => {
                 let job = self.change(slot);
                 job.available_at = None;
+                job.awaited_signal = None;
                 job.parked = match job.parked {
                     Parked::ForTurn => Parked::TurnCame,
                     Parked::No | Parked::ForPlace | Parked::TurnCame => Parked::No,

@@ -337,7 +337,9 @@ impl WorkingSet<'_> {
 
     pub(super) fn enqueue(&mut self, slot: Slot, cause: Cause) -> Result<(), Refusal> {
         let at = self.step(slot, cause, RetryStatus::Open)?;
-        self.change(slot).queued_at = Some(at);
+        let job = self.change(slot);
+        job.queued_at = Some(at);
+        job.awaited_signal = None;
         Ok(())
     }
 }

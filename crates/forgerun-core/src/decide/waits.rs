@@ -5,15 +5,17 @@
 //! one ends the wait, and the second one finds it ended.
 
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::working_set::{Slot, WorkingSet};
 use crate::catalog::Kind;
-use crate::command::{Answer, Output, Refusal, SendSignal, SignalTarget, WorkError};
+use crate::command::{Answer, Output, Owned, Refusal, SendSignal, SignalTarget, WorkError};
 use crate::history::RetryStatus;
 use crate::id::JobId;
+use crate::memo::{self, MemoIndex, StepMemo};
+use crate::record::Stored;
 use crate::rows::Wants;
 use crate::state::{Cause, State};
 use crate::workflow::{Signal, StepState, Wait, Workflow};
@@ -24,6 +26,11 @@ pub(super) fn wants(signal: &SendSignal, wants: &mut Wants) {
             wants.jobs.insert(workflow.job);
             wants.records.insert(Workflow::key_of(workflow.job));
             wants.records.insert(Signal::key_of(workflow.job, name));
+        }
+        SignalTarget::Job { job, name } => {
+            wants.jobs.insert(job.job);
+            let step = StepMemo::key_of(job.job, &memo::signal_step(name));
+            wants.records.extend([step, MemoIndex::record_key(job.job.to_string())]);
         }
         SignalTarget::Token(token) => drop(wants.jobs.insert(token.job)),
     }
@@ -41,6 +48,9 @@ struct SignaledStep {
 
 impl WorkingSet<'_> {
     pub(super) fn signal(&mut self, signal: &SendSignal) -> Result<Answer, Refusal> {
+        if let SignalTarget::Job { job, name } = &signal.to {
+            return self.signal_handler(job, name, &signal.body);
+        }
         let step = self.signaled_step(&signal.to)?;
         let known: Option<Signal> = self.seek_record(&Signal::key_of(step.workflow, &step.name));
         let own = self.seek(step.workflow).ok_or(Refusal::NotFound)?;
@@ -71,6 +81,42 @@ impl WorkingSet<'_> {
         Ok(Answer::Done(self.job(own).clone()))
     }
 
+    /// Records the signal among the steps of a job, where its handler finds it, and makes the job
+    /// claimable if the handler waits for it.
+    fn signal_handler(&mut self, owned: &Owned, name: &str, body: &[u8]) -> Result<Answer, Refusal> {
+        let slot = self.owned(owned)?;
+        let head = &self.job(slot).head;
+        if head.workflow_head.is_some() || head.wait.is_some() || head.is_simulated() {
+            return Err(Refusal::SignalUnknown);
+        }
+        let result = [memo::SIGNAL_PREFIX, body, b"}"].concat();
+        if let Some(known) = self.signal_of(slot, name) {
+            return match known.result {
+                known if known == result => Ok(Answer::Unchanged(self.job(slot).clone())),
+                known if known.starts_with(memo::SIGNAL_PREFIX) => Err(Refusal::SignalTaken),
+                _ => Err(Refusal::WaitOver),
+            };
+        }
+        let state = self.job(slot).state;
+        if state.is_final() {
+            return Err(Refusal::WrongState(state));
+        }
+        let saved_at = self.now.max(self.job(slot).head.created_at);
+        self.record_step(slot, &memo::signal_step(name), result, saved_at)?;
+        if self.job(slot).awaited_signal.as_deref() == Some(name) {
+            let job = self.change(slot);
+            job.available_at = None;
+            job.awaited_signal = None;
+            self.reshelve(slot);
+        }
+        Ok(Answer::Done(self.job(slot).clone()))
+    }
+
+    /// How the wait of a handler for a signal ended.
+    pub(super) fn signal_of(&self, slot: Slot, name: &str) -> Option<StepMemo> {
+        self.recorded_step(slot, &memo::signal_step(name))
+    }
+
     fn signaled_step(&mut self, to: &SignalTarget) -> Result<SignaledStep, Refusal> {
         match to {
             SignalTarget::Named { workflow: owned, name } => {
@@ -82,6 +128,7 @@ impl WorkingSet<'_> {
                 let index = workflow.signaled(name).ok_or(Refusal::SignalUnknown)?;
                 Ok(signaled(workflow, index, name))
             }
+            SignalTarget::Job { .. } => Err(Refusal::SignalUnknown),
             SignalTarget::Token(token) => {
                 let slot = self.find(token.job).ok_or(Refusal::SignalUnknown)?;
                 let head = self.job(slot).head.clone();

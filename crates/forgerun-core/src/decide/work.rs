@@ -9,14 +9,24 @@ use core::time::Duration;
 
 use super::working_set::{Slot, WorkingSet, millis};
 use crate::catalog::Kind;
-use crate::command::{Answer, Extend, Fail, HeldJob, Note, Output, Refusal, Succeed, Upload, WorkError};
+use crate::command::{
+    Answer, Extend, Fail, HeldJob, Note, Output, Refusal, Snooze, Succeed, Upload, WorkError,
+};
 use crate::history::{EventKind, RetryStatus};
 use crate::job::{AttemptError, ResultNote, bounded, earliest};
 use crate::limits;
+use crate::memo::{self, StepMemo};
 use crate::retry::{AttemptFailure, Next, RetryVerdict};
-use crate::rows::{Activity, NewResult};
+use crate::rows::{Activity, NewResult, Wants};
 use crate::state::{Cause, State};
 use crate::time::Time;
+
+pub(super) fn wants_snooze(snooze: &Snooze, wants: &mut Wants) {
+    let job = snooze.held.job;
+    wants.jobs.insert(job);
+    let step = snooze.until_signal.as_deref().map(memo::signal_step);
+    wants.records.extend(step.map(|step| StepMemo::key_of(job, &step)));
+}
 
 impl WorkingSet<'_> {
     pub(super) fn start(&mut self, held: &HeldJob) -> Result<Answer, Refusal> {
@@ -200,6 +210,19 @@ impl WorkingSet<'_> {
                 self.take_back(slot, Cause::HandBack)?;
             }
         }
+        Ok(Answer::Done(self.job(slot).clone()))
+    }
+
+    /// Puts a job back for a while, or until the signal that its handler waits for.
+    pub(super) fn snooze(&mut self, snooze: &Snooze) -> Result<Answer, Refusal> {
+        let Some(name) = &snooze.until_signal else { return self.hand_back(&snooze.held, snooze.delay) };
+        let slot = self.held(&snooze.held)?;
+        if self.signal_of(slot, name).is_some() {
+            return self.hand_back(&snooze.held, Duration::ZERO);
+        }
+        self.hand_back(&snooze.held, snooze.delay)?;
+        let job = self.change(slot);
+        job.awaited_signal = job.available_at.is_some().then(|| name.clone());
         Ok(Answer::Done(self.job(slot).clone()))
     }
 

@@ -205,6 +205,7 @@ impl Job {
         self.executions_past.iter().for_each(|past| out.bytes(6, &past.to_bytes()));
         out.flag(7, self.hold);
         out.time(8, self.available_at);
+        out.text(95, self.awaited_signal.as_deref());
         out.number(9, self.parked as u64);
         if let Some(lease) = &self.lease {
             out.group(10, |out| lease.encode(out));
@@ -258,6 +259,7 @@ impl Job {
             6 => self.executions_past.push(ExecutionId::from_u128(field.id()?)),
             7 => self.hold = field.flag()?,
             8 => self.available_at = Some(field.time()?),
+            95 => self.awaited_signal = Some(field.text()?),
             9 => {
                 let all = [Parked::No, Parked::ForPlace, Parked::ForTurn, Parked::TurnCame];
                 self.parked = pick(field, all)?;

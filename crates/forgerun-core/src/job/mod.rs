@@ -351,6 +351,8 @@ pub struct Job {
     pub hold: bool,
     /// Queued, but not claimable before this.
     pub available_at: Option<Time>,
+    /// The signal that makes it claimable before `available_at`.
+    pub awaited_signal: Option<String>,
     /// Waiting for its [`Limit`]; see `decide/claim.rs`. Such a job has an `available_at` too.
     pub parked: Parked,
     /// Not claimable until it is resumed. Kept by jobs that have not ended only.
@@ -448,6 +450,7 @@ impl Job {
             executions_past: Vec::new(),
             hold: false,
             available_at: None,
+            awaited_signal: None,
             parked: Parked::No,
             paused: false,
             lease: None,

@@ -12,4 +12,4 @@ pub use begin::{BeginError, StartedWorkflow, begin};
 pub use parents::parents_of;
 pub use read::{failure, is_workflow, list, read, step_index};
 pub use results::results;
-pub use signals::{AskedSignal, asked, send_by_token, send_named, signals_at};
+pub use signals::{AskedSignal, asked, send_by_token, send_named, send_to_handler, signals_at};

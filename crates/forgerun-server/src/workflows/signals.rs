@@ -7,9 +7,10 @@ use forgerun_core::command::{Command, Owned, SendSignal, SignalTarget};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::Job;
 use forgerun_core::limits::SIGNAL_BODY_BYTES_MAX;
-use forgerun_core::workflow::{SignalToken, SignalWait, Wait, Workflow, WorkflowPart};
+use forgerun_core::workflow::{SignalToken, SignalWait, Wait, Workflow, WorkflowPart, is_signal_name};
 use forgerun_problem::Digest;
 use forgerun_wire::body::{refused, violation};
+use forgerun_wire::workflow::SIGNAL_NAME;
 use serde::de::IgnoredAny;
 
 use crate::app::App;
@@ -55,13 +56,23 @@ pub async fn send_named(
         check(app, client, schema, body).await?;
     }
     let workflow = Owned { job: workflow, client: Some(client) };
-    send(app, SignalTarget::Named { workflow, name: name.to_owned() }, body).await
+    send(app, SignalTarget::Named { workflow, name: name.to_owned() }, body).await.map(|(_, repeats)| repeats)
+}
+
+/// Sends a signal to the handler of a job; returns the job.
+pub async fn send_to_handler(app: &App, job: Owned, name: &str, body: &[u8]) -> Result<Job, ApiError> {
+    if !is_signal_name(name) {
+        let wrong = vec![violation("name", SIGNAL_NAME, "pattern")];
+        return Err(refused(Kind::MalformedRequest, wrong, &[]).into());
+    }
+    check_json(body)?;
+    send(app, SignalTarget::Job { job, name: name.to_owned() }, body).await.map(|(job, _)| job)
 }
 
 /// Sends a signal by its token. Returns whether it repeats the first one.
 pub async fn send_by_token(app: &App, asked: &AskedSignal, body: &[u8]) -> Result<bool, ApiError> {
     check(app, asked.job.head.client, asked.wait().schema.clone(), body).await?;
-    send(app, SignalTarget::Token(asked.token), body).await
+    send(app, SignalTarget::Token(asked.token), body).await.map(|(_, repeats)| repeats)
 }
 
 /// The schema of a signal's body; `None` if no step waits for it, which the command then refuses.
@@ -74,8 +85,8 @@ async fn schema_of(app: &App, workflow: JobId, name: &str) -> Result<Option<Vec<
     Ok(wait.and_then(Wait::signal).map(|signal| signal.schema.clone()))
 }
 
-/// Refuses a body that is too large, no JSON, or does not fit the schema.
-async fn check(app: &App, client: ClientId, schema: Vec<u8>, body: &[u8]) -> Result<(), ApiError> {
+/// Refuses a body that is too large or not JSON.
+fn check_json(body: &[u8]) -> Result<(), ApiError> {
     if body.len() > SIGNAL_BODY_BYTES_MAX {
         let detail = format!("The body of a signal may have {SIGNAL_BODY_BYTES_MAX} bytes.");
         return Err(ApiError::new(Kind::JobPayloadTooLarge, detail));
@@ -87,6 +98,12 @@ async fn check(app: &App, client: ClientId, schema: Vec<u8>, body: &[u8]) -> Res
         };
         return Err(ApiError::new(Kind::MalformedRequest, detail));
     }
+    Ok(())
+}
+
+/// The same, and a body that does not fit the schema.
+async fn check(app: &App, client: ClientId, schema: Vec<u8>, body: &[u8]) -> Result<(), ApiError> {
+    check_json(body)?;
     if schema.is_empty() {
         return Ok(());
     }
@@ -100,9 +117,10 @@ async fn check(app: &App, client: ClientId, schema: Vec<u8>, body: &[u8]) -> Res
     Err(refused(Kind::InvalidArgs, wrong.collect(), &[]).into())
 }
 
-async fn send(app: &App, to: SignalTarget, body: &[u8]) -> Result<bool, ApiError> {
+/// Returns the job, and whether the signal repeats the first one.
+async fn send(app: &App, to: SignalTarget, body: &[u8]) -> Result<(Job, bool), ApiError> {
     let digest = Digest::of(body).0;
     let signal = SendSignal { to, body: body.to_vec(), digest };
-    let (_, changed) = app.engine.act(Command::Signal(Box::new(signal))).await?;
-    Ok(!changed)
+    let (job, changed) = app.engine.act(Command::Signal(Box::new(signal))).await?;
+    Ok((job, !changed))
 }

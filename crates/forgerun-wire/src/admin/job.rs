@@ -44,6 +44,9 @@ pub struct AdminJob {
     /// Whether it is paused: no worker is given it until it is resumed.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub paused: bool,
+    /// The signal that its handler waits for, if it does.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub awaited_signal: Option<String>,
     /// The attempt under way or about to begin, from 1.
     pub attempt: u32,
     /// Percent done, as last reported.
@@ -95,6 +98,7 @@ impl AdminJob {
             queue: head.queue.as_str().to_owned(),
             state: words::forge_state(job.state).to_owned(),
             paused: job.paused,
+            awaited_signal: job.awaited_signal.clone(),
             attempt: job.attempt,
             progress: job.progress,
             created_at: time::millis(head.created_at),

@@ -86,6 +86,29 @@ impl RetriedView {
     }
 }
 
+/// The answer to a signal to the handler of a job.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Signaled"))]
+pub struct SignaledView {
+    /// Which job.
+    pub job_id: String,
+    /// The name of the signal.
+    pub signal: String,
+    /// Where the job stands now.
+    #[cfg_attr(feature = "schema", schemars(with = "crate::schema::ForgeState"))]
+    pub state: String,
+    /// When it last changed.
+    pub updated_at: String,
+}
+
+impl SignaledView {
+    /// The job as it stands.
+    pub fn new(job: &Job, signal: &str) -> SignaledView {
+        let CanceledView { job_id, state, updated_at } = CanceledView::new(job);
+        SignaledView { job_id, signal: signal.to_owned(), state, updated_at }
+    }
+}
+
 /// The answer to a call that pauses or resumes a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Paused"))]
@@ -158,6 +181,9 @@ pub struct JobView<'a> {
     /// Whether it is paused: no worker is given it until it is resumed.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub paused: bool,
+    /// The signal that its handler waits for, if it does.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub awaited_signal: Option<Cow<'a, str>>,
     /// When it last changed.
     pub updated_at: String,
     /// The attempt under way or about to begin, from 1.
@@ -264,6 +290,7 @@ impl<'a> JobView<'a> {
             deadline: job.deadline().map(time::millis),
             tags: job.head.tags.iter().map(|tag| tag.as_str().into()).collect(),
             paused: job.paused,
+            awaited_signal: job.awaited_signal.as_deref().map(Into::into),
             updated_at: time::millis(job.updated_at),
             attempt: job.attempt,
             callback: job.head.callback.as_deref().map(Into::into),

@@ -22,7 +22,7 @@ pub use delivery::{
 pub use event::{EntryView, EventView, EventsView, NoticeView};
 pub use job::{
     CanceledView, DefinitionView, JobView, JobsView, PausedView, RETRY, ReportView, RetriedView,
-    RetryRequest, ScheduledRunView, SubmittedView,
+    RetryRequest, ScheduledRunView, SignaledView, SubmittedView,
 };
 pub use log::{LogLineView, LogsView};
 pub use schedule::{

@@ -576,7 +576,7 @@ mod tests {
         assert!(matches!(read.answer, Nack::Fail(said) if said.retryable == Some(false)));
         let back = v1::NackRequest { requeue: true, error: None, ..failed };
         let read = read_nack(nack(&back, None).unwrap().as_bytes(), None).unwrap();
-        assert!(matches!(read.answer, Nack::Requeue(delay) if delay.is_zero()));
+        assert!(matches!(read.answer, Nack::Requeue { delay, until_signal: None } if delay.is_zero()));
         let alive = v1::HeartbeatRequest { worker_id: "w".into(), ..Default::default() };
         assert!(read_heartbeat(heartbeat(&alive, None).as_bytes()).unwrap().jobs.is_empty());
         let holds = v1::HeartbeatRequest { id: id.into(), extend_by: span_of(5, 0), ..alive };

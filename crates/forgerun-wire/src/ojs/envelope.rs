@@ -76,10 +76,11 @@ pub struct Rules<'a> {
 }
 
 /// Set by the server alone: whatever views of jobs write.
-const SYSTEM: [&str; 37] = [
+const SYSTEM: [&str; 38] = [
     "args_wrapped",
     "simulated",
     "paused",
+    "awaited_signal",
     "state",
     "attempt",
     "created_at",

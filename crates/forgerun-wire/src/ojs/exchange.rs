@@ -195,6 +195,8 @@ mod tests {
                 {"job_id": "ID", "lease_token": "8000000000000001.3", "result": {"n": 1e2}},
                 {"job_id": "ID", "error": {"message": "\ud83d"}, "delay_ms": 5},
                 {"job_id": "ID", "requeue": true, "delay_ms": 1500},
+                {"job_id": "ID", "requeue": true, "until_signal": "approved"},
+                {"job_id": "ID", "requeue": true, "until_signal": "No!"},
                 {"job_id": "ID", "result": "\ud83d"},
                 {"job_id": "ID", "result": 1, "error": {}},
                 {"job_id": "ID"}, 7, {}]}"#,
@@ -207,7 +209,9 @@ mod tests {
                 Ok((_, AttemptEnd::Ack(result))) => {
                     format!("ack {:?}", result.as_ref().map(|text| text.get()))
                 }
-                Ok((_, AttemptEnd::Nack(Nack::Requeue(delay)))) => format!("requeue {delay:?}"),
+                Ok((_, AttemptEnd::Nack(Nack::Requeue { delay, until_signal }))) => {
+                    format!("requeue {delay:?} {until_signal:?}")
+                }
                 Ok((_, AttemptEnd::Nack(Nack::Fail(error)))) => {
                     format!("fail {:?} {:?}", error.message, error.delay)
                 }
@@ -218,7 +222,9 @@ mod tests {
         let expected = [
             r#"ack Some("{\"n\": 1e2}")"#,
             r#"fail "�" Some(5ms)"#,
-            "requeue 1.5s",
+            "requeue 1.5s None",
+            r#"requeue 604800s Some("approved")"#,
+            "refused MalformedRequest",
             "refused InvalidArgs",
             "refused MalformedRequest",
             "ack None",

@@ -138,6 +138,9 @@ impl JobView<'_> {
         if job.paused {
             map.serialize_entry("paused", &true)?;
         }
+        if let Some(signal) = &job.awaited_signal {
+            map.serialize_entry("awaited_signal", signal)?;
+        }
         self.how(map, &kept)?;
         self.times(map, &kept, word)?;
         self.outcome(map, word)?;

@@ -7,9 +7,10 @@ use forgerun_core::command::{LeaseProof, WorkError};
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::item::{Item, ItemEnd, ItemError};
 use forgerun_core::job::Name;
-use forgerun_core::limits::{CLAIM_JOBS_MAX, CLAIM_QUEUES_MAX};
+use forgerun_core::limits::{CLAIM_JOBS_MAX, CLAIM_QUEUES_MAX, RETRY_DELAY_MAX};
 use forgerun_core::retry::RetryVerdict;
 use forgerun_core::worker::{WorkerFacts, WorkerState};
+use forgerun_core::workflow::is_signal_name;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -18,6 +19,7 @@ use super::kept;
 use super::members::{Members, ViolationList};
 use crate::problem::RefusedRequest;
 use crate::readable;
+use crate::workflow::SIGNAL_NAME;
 
 /// How long a fetch may wait.
 pub const WAIT_MS_MAX: u64 = 30_000;
@@ -248,8 +250,9 @@ pub struct NackRequest {
 /// What a worker asks for in a nack.
 #[derive(Clone, Debug)]
 pub enum Nack {
-    /// The job goes back without an outcome, to be claimed no sooner than after this delay.
-    Requeue(Duration),
+    /// The job goes back without an outcome, to be claimed no sooner than after this delay, or when
+    /// the signal arrives.
+    Requeue { delay: Duration, until_signal: Option<String> },
     /// The handler says ACK: it went well after all.
     Succeed,
     /// The attempt failed.
@@ -273,8 +276,16 @@ pub(super) fn nack_of(members: &Members<'_>, violations: &mut ViolationList) -> 
     let delay_ms: Option<u64> =
         violations.typed(BAD, "delay_ms", members.get("delay_ms"), "a whole number from 0 on");
     let delay = delay_ms.map(Duration::from_millis);
+    let until_signal = members.get("until_signal");
+    let until_signal: Option<String> = violations.typed(BAD, "until_signal", until_signal, "a string");
+    if until_signal.as_deref().is_some_and(|name| !is_signal_name(name)) {
+        violations.add(BAD, "until_signal", SIGNAL_NAME, "pattern");
+    }
     match (requeue, members.get("error")) {
-        (Some(true), _) => Some(Nack::Requeue(delay.unwrap_or_default())),
+        (Some(true), _) => {
+            let longest = if until_signal.is_some() { RETRY_DELAY_MAX } else { Duration::ZERO };
+            Some(Nack::Requeue { delay: delay.unwrap_or(longest), until_signal })
+        }
         (_, None) => {
             violations.add(BAD, "error", "is required, unless the job is requeued", "required");
             None

@@ -21,4 +21,4 @@ pub use view::{
     AdminWorkflow, AdminWorkflowDetail, CompensationView, EdgeView, ElementCounts, StepResultView,
     StepResultsView, StepView, WorkflowSummary, WorkflowView, WorkflowsView, ended_word, form_word,
 };
-pub use wait::{SIGNAL, SignalView, WaitRequest, WaitView};
+pub use wait::{SIGNAL, SIGNAL_NAME, SignalView, WaitRequest, WaitView};

@@ -31,6 +31,9 @@ pub const SIGNAL: RequestBody = RequestBody {
     examples: || json!({"approval": {"value": {"approved": true, "by": "kim"}}}),
 };
 
+/// What is expected of the name of a signal.
+pub const SIGNAL_NAME: &str = "must have 1 to 64 of the characters a-z, 0-9, `.`, `_` and `-`";
+
 /// What a step waits for, as the client describes it.
 #[derive(Clone, Debug)]
 pub enum WaitRequest {
@@ -142,8 +145,7 @@ impl WaitReader<'_, '_> {
         let name = text(value).filter(|name| is_signal_name(name));
         if name.is_none() {
             let path = format!("{}.signal", self.path);
-            let detail = "must have 1 to 64 of the characters a-z, 0-9, `.`, `_` and `-`";
-            self.violations.add_value(Kind::MalformedRequest, &path, value, detail, "pattern");
+            self.violations.add_value(Kind::MalformedRequest, &path, value, SIGNAL_NAME, "pattern");
         }
         let timeout = self.span("timeout");
         let schema = self.members.get("schema");

@@ -263,6 +263,9 @@ func (a *adapter) do(ctx context.Context, r request) (any, error) {
 		}
 		return object{"state": status.State, "steps": status.Steps}, nil
 	case "signal":
+		if r.JobID != "" {
+			return object{}, job.Signal(ctx, r.Name, r.Payload)
+		}
 		return object{}, a.client.Signal(ctx, r.WorkflowID, r.Name, r.Payload)
 	case "logs":
 		lines := job.Logs(ctx)
@@ -467,6 +470,20 @@ func handlers() map[string]forgerun.HandlerFunc {
 			}
 			return nil, nil
 		},
+		"ask": func(ctx context.Context, _ *forgerun.Job) (any, error) {
+			return forgerun.WaitForSignal[json.RawMessage](ctx, "approved", 10*time.Minute)
+		},
+		"plan": forgerun.Typed(func(ctx context.Context, in struct {
+			Queue string
+			Names []string
+		}) (any, error) {
+			added, queue := forgerun.NewWorkflow(""), forgerun.Queue(in.Queue)
+			for _, name := range in.Names {
+				added.Step(name, forgerun.NewJob("echo", name, queue), forgerun.After("plan"))
+			}
+			added.Step("last", forgerun.NewJob("parents", nil, queue), forgerun.After(in.Names...))
+			return nil, forgerun.AddSteps(ctx, added)
+		}),
 		"parents": func(_ context.Context, job *forgerun.Job) (any, error) {
 			parents := object{}
 			for step, result := range job.Parents {

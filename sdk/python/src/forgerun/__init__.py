@@ -28,7 +28,7 @@ from .job import AsyncJob, Job, Status
 from .workflows import ForEach, Nested, Step, Wait, Workflow, chain, for_each, group, nested, step, wait, workflow
 
 if TYPE_CHECKING:
-    from .context import AsyncContext, Context, Fatal, JobInfo, RetryLater, Suspended
+    from .context import AsyncContext, Context, Fatal, JobInfo, RetryLater, SignalTimeout, Suspended
     from .worker import Output, Stopped, Worker
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "ProtocolError",
     "ResourceError",
     "RetryLater",
+    "SignalTimeout",
     "Status",
     "Step",
     "Stopped",
@@ -78,7 +79,8 @@ __all__ = [
 ]
 
 _OF_WORKERS = {
-    **dict.fromkeys(("AsyncContext", "Context", "Fatal", "JobInfo", "RetryLater", "Suspended"), "context"),
+    **dict.fromkeys(("AsyncContext", "Context", "Fatal", "JobInfo", "RetryLater"), "context"),
+    **dict.fromkeys(("SignalTimeout", "Suspended"), "context"),
     **dict.fromkeys(("Output", "Stopped", "Worker"), "worker"),
 }
 

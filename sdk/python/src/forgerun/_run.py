@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 import os
 import socket
 import time
@@ -29,10 +30,11 @@ from ._http import Request
 from ._lines import LogLine
 from ._logs import LogBuffer
 from ._references import address, fetch_parents
-from ._session import Session, from_json, new_key, to_json
+from ._session import Session, from_json, new_key, segment, to_json
 from ._steps import Recorded, load_steps, save_step
 from ._upload import AWAY_FIRST, AWAY_LONGEST, upload
 from .context import AsyncContext, JobInfo, Suspended, received
+from .workflows import AnyStep
 
 HELD_MAX = 1000
 """Jobs that a worker holds: as many as one heartbeat may list."""
@@ -283,7 +285,7 @@ class Run:
         if error is None:
             self._succeeded(held, value)
         elif isinstance(error, Suspended):
-            self._hand_back(held, min(error.after, PAUSE_MAX))
+            self._hand_back(held, min(error.after, PAUSE_MAX), error.signal)
         elif held.reason == "stop" or isinstance(error, asyncio.CancelledError):
             self._hand_back(held)
         else:
@@ -311,8 +313,11 @@ class Run:
         entry = b',"error":' + json.dumps(failure, default=str).encode()
         self._end(held, "failed", entry if delay is None else entry + b',"delay_ms":%d' % delay)
 
-    def _hand_back(self, held: Held, delay: float = 0.0) -> None:
-        self._end(held, "handed_back", b',"requeue":true,"delay_ms":%d' % (delay * 1000))
+    def _hand_back(self, held: Held, delay: float = 0.0, until_signal: str | None = None) -> None:
+        entry = b',"requeue":true,"delay_ms":%d' % math.ceil(delay * 1000)
+        if until_signal is not None:
+            entry += b',"until_signal":' + to_json(until_signal)
+        self._end(held, "handed_back", entry)
 
     def _end(self, held: Held, kind: str, end: bytes) -> None:
         self.held.pop(held.job.lease_token, None)
@@ -570,6 +575,15 @@ class Run:
         if seconds > PAUSE_HELD:
             raise Suspended(seconds)
         await asyncio.sleep(seconds)
+
+    async def suspend(self, job: JobInfo, signal: str, seconds: float | None) -> None:
+        raise Suspended(PAUSE_MAX if seconds is None else seconds, signal)
+
+    async def add_steps(self, job: JobInfo, steps: Sequence[AnyStep]) -> None:
+        if job.workflow_id is None:
+            raise ValueError("the job is no step of a workflow")
+        body = {"lease_token": job.lease_token, "steps": [step.body() for step in steps]}
+        await self.session.fetch("POST", f"/v1/workflows/{segment(job.workflow_id)}/steps", body)
 
     async def load_steps(self, job: JobInfo) -> Recorded:
         return await load_steps(self.session, job)

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar, cast
 
 from ._lines import LogLine
 from ._steps import Recorded
+from .workflows import AnyStep
 
 T = TypeVar("T")
 
@@ -73,11 +74,17 @@ class Fatal(Exception):
 
 
 class Suspended(BaseException):
-    """Raised by `sleep`: the job goes back to its queue until then. Like `CancelledError`, it is not an `Exception`: let it pass."""
+    """Raised by `sleep` and `wait_for`: the job goes back to its queue. Like `CancelledError`, it is not an `Exception`: let it pass."""
 
-    def __init__(self, after: float) -> None:
-        super().__init__(f"the job goes on in {after:g} s")
+    def __init__(self, after: float, signal: str | None = None) -> None:
+        super().__init__(f"the job goes on in {after:g} s" + (f", or with signal {signal}" if signal else ""))
         self.after = after
+        self.signal = signal
+        """The signal that ends the wait before."""
+
+
+class SignalTimeout(TimeoutError):
+    """Raised by `wait_for`: no signal came in time, and none will count any more."""
 
 
 LogLevel = Literal["debug", "info", "warn", "error"]
@@ -92,6 +99,8 @@ class Backend(Protocol):
     async def save_step(self, job: JobInfo, recorded: Recorded, name: str, result: Any) -> Any: ...
     def log(self, job: JobInfo, line: LogLine) -> None: ...
     async def pause(self, job: JobInfo, seconds: float) -> None: ...
+    async def suspend(self, job: JobInfo, signal: str, seconds: float | None) -> None: ...
+    async def add_steps(self, job: JobInfo, steps: Sequence[AnyStep]) -> None: ...
 
 
 class AsyncContext:
@@ -137,6 +146,34 @@ class AsyncContext:
         rest = until - time.time()
         if rest > 0:
             await self._backend.pause(self.job, rest)
+
+    async def wait_for(self, signal: str, *, timeout: float | None = None) -> Any:
+        """The payload of a signal to this job (`Job.signal`), sent before this call or after it. A job has one signal of a name.
+
+        Until it comes, the job goes back to its queue, and the handler runs again from its beginning then: put what comes before into
+        steps. It counts as no attempt. After `timeout` seconds without a signal it raises `SignalTimeout`.
+        """
+        rest = None
+        if timeout is not None:
+            until = await self.step(f"wait:{signal}", lambda: time.time() + timeout)
+            rest = max(until - time.time(), 0.0)
+        name = f"signal:{signal}"
+        recorded = await self._recorded()
+        if name not in recorded and rest != 0:
+            await self._backend.suspend(self.job, signal, rest)
+        if name not in recorded:
+            # Of a signal and this, the first counts.
+            await self._record(name, {"timed_out": True})
+        if "signal" not in recorded[name]:
+            raise SignalTimeout(f"no signal {signal} came in time")
+        return recorded[name]["signal"]
+
+    async def add_steps(self, *steps: AnyStep) -> None:
+        """Adds steps to the workflow that this job is a step of. They may depend on it, and on all others.
+
+        Each needs an `id`. A second attempt that adds the same ids gets a `ConflictError`: put the call into a `step`.
+        """
+        await self._backend.add_steps(self.job, steps)
 
     async def step(self, name: str, function: Callable[[], Awaitable[T] | T]) -> T:
         """The result of a step: of this run, or recorded by an attempt before.
@@ -205,6 +242,14 @@ class Context:
     def sleep(self, seconds: float, *, name: str | None = None) -> None:
         """Goes on after so many seconds, on any worker. See `AsyncContext.sleep`."""
         self._call(self._async.sleep(seconds, name=name))
+
+    def wait_for(self, signal: str, *, timeout: float | None = None) -> Any:
+        """The payload of a signal to this job. See `AsyncContext.wait_for`."""
+        return self._call(self._async.wait_for(signal, timeout=timeout))
+
+    def add_steps(self, *steps: AnyStep) -> None:
+        """Adds steps to the workflow that this job is a step of. See `AsyncContext.add_steps`."""
+        self._call(self._async.add_steps(*steps))
 
     def step(self, name: str, function: Callable[[], T]) -> T:
         """The result of a step: of this run, or recorded by an attempt before. See `AsyncContext.step`."""

@@ -12,7 +12,7 @@ from ._blocking import blocking, iterate
 from ._codes import FINAL_STATES
 from ._lines import LogLine, read_lines
 from ._retry import poll_wait
-from ._session import from_json, segment
+from ._session import from_json, segment, to_json
 from ._sse import Event, follow
 
 if TYPE_CHECKING:
@@ -195,6 +195,14 @@ class AsyncJob:
         """Ends a pause."""
         return Status.of(await self._session.fetch("POST", self._path("/resume")))
 
+    async def signal(self, name: str, payload: Any = True) -> None:
+        """Sends a signal to its handler, which gets `payload`, any JSON, where it waits for it: `ctx.wait_for(name)`.
+
+        One that comes before the wait is kept, and the same one again changes nothing. Another payload, or one after the timeout, is a
+        `ConflictError`.
+        """
+        await self._session.fetch("POST", self._path(f"/signals/{segment(name)}"), to_json(payload))
+
     async def report(self) -> dict[str, Any]:
         """How it went, once it has ended: its events, times and attempts."""
         report: dict[str, Any] = await self._session.fetch("GET", self._path("/report"))
@@ -233,6 +241,7 @@ class Job:
     retry = blocking(AsyncJob.retry)
     pause = blocking(AsyncJob.pause)
     resume = blocking(AsyncJob.resume)
+    signal = blocking(AsyncJob.signal)
     report = blocking(AsyncJob.report)
 
     def stream(self, timeout: float = RESULT_TIMEOUT) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ import sysconfig
 import threading
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -32,7 +32,7 @@ from ._submission import NewJob
 from .context import AsyncContext, Context, JobInfo
 from .job import RESULT_TIMEOUT, Status
 from .worker import Worker
-from .workflows import Workflow
+from .workflows import AnyStep, Workflow
 
 _UNSET: Any = object()
 
@@ -45,6 +45,8 @@ class FakeJob:
         self.job = job
         self.state = "QUEUED"
         self.paused = False
+        self.signals: dict[str, Any] = {}
+        """Payloads of the signals that were sent to it, by name."""
         self.log: list[LogLine] = []
         """What `logs` returns; add lines to it."""
         self._result: Any = None
@@ -87,6 +89,10 @@ class FakeJob:
 
     def resume(self) -> Status:
         return self._set_paused(False)
+
+    def signal(self, name: str, payload: Any = True) -> None:
+        if self.signals.setdefault(name, payload) != payload:
+            raise errors.ConflictError("another signal of this name was sent", code="RFA_JOB_CONFLICT")
 
     def _set_paused(self, paused: bool) -> Status:
         if paused and self.status().has_ended:
@@ -183,6 +189,8 @@ class Inline:
     logs: list[LogLine] = field(default_factory=list)
     sleeps: list[float] = field(default_factory=list)
     """Seconds that it slept; nothing waits for them."""
+    added: list[AnyStep] = field(default_factory=list)
+    """Steps that it added to its workflow."""
 
 
 class _Recorder:
@@ -206,6 +214,13 @@ class _Recorder:
     async def pause(self, job: JobInfo, seconds: float) -> None:
         self._inline.sleeps.append(seconds)
 
+    async def suspend(self, job: JobInfo, signal: str, seconds: float | None) -> None:
+        if seconds is None:
+            raise LookupError(f"the handler would wait for ever: run_inline got no signal {signal}")
+
+    async def add_steps(self, job: JobInfo, steps: Sequence[AnyStep]) -> None:
+        self._inline.added.extend(steps)
+
 
 def run_inline(
     worker: Worker,
@@ -215,13 +230,18 @@ def run_inline(
     attempt: int = 1,
     parents: Mapping[str, Any] | None = None,
     steps: Mapping[str, Any] | None = None,
+    signals: Mapping[str, Any] | None = None,
     cancelled: bool = False,
 ) -> Inline:
-    """Runs the handler of a worker without a server. Its exceptions are raised. `steps`: what attempts before recorded."""
+    """Runs the handler of a worker without a server. Its exceptions are raised. `steps`: what attempts before recorded.
+
+    `signals`: payloads by name, for `wait_for`; a wait with a timeout for another one times out.
+    """
     handler = worker.handler(type)
     if handler is None:
         raise LookupError(f"the worker has no handler for jobs of type {type}")
-    inline = Inline(steps=dict(steps or {}))
+    sent = {f"signal:{name}": {"signal": payload} for name, payload in (signals or {}).items()}
+    inline = Inline(steps={**(steps or {}), **sent})
     job = JobInfo(str(uuid.uuid4()), type, worker.queues[0], attempt)
     context = AsyncContext(job, dict(parents or {}), _Recorder(inline))
     if cancelled:

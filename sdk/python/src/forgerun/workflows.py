@@ -92,6 +92,10 @@ class Nested:
         return _body(id=self.id, workflow=self.workflow.body(), depends_on=depends_on, when=self.when)
 
 
+AnyStep = Step | Wait | Nested
+"""A step of a workflow."""
+
+
 def step(
     type: str,
     args: Any = None,
@@ -165,7 +169,7 @@ class Workflow:
     """The description of a workflow, for `Client.submit_workflow`."""
 
     type: Literal["chain", "group"] | None
-    steps: Sequence[Step | Wait | Nested | Workflow]
+    steps: Sequence[AnyStep | Workflow]
     name: str | None = None
     failure_policy: FailurePolicy | None = None
     deadline: Deadline | None = None
@@ -185,7 +189,7 @@ class Workflow:
 
 
 def chain(
-    *steps: Step | Wait | Nested | Workflow,
+    *steps: AnyStep | Workflow,
     name: str | None = None,
     failure_policy: FailurePolicy | None = None,
     deadline: Deadline | None = None,
@@ -195,7 +199,7 @@ def chain(
 
 
 def group(
-    *steps: Step | Wait | Nested | Workflow,
+    *steps: AnyStep | Workflow,
     name: str | None = None,
     failure_policy: FailurePolicy | None = None,
     deadline: Deadline | None = None,
@@ -205,7 +209,7 @@ def group(
 
 
 def workflow(
-    *steps: Step | Wait | Nested,
+    *steps: AnyStep,
     name: str | None = None,
     failure_policy: FailurePolicy | None = None,
     deadline: Deadline | None = None,

@@ -19,8 +19,8 @@ export interface RawAnswer {
   body: string;
 }
 
-/** What a job handler behind a URL is called with. Progress, logs, sleeps and recorded steps need a worker of its own. */
-export type HttpJobContext = Omit<JobContext, "log" | "progress" | "sleep" | "step">;
+/** What a job handler behind a URL is called with. What reports, records or waits needs a worker of its own. */
+export type HttpJobContext = Omit<JobContext, "addSteps" | "log" | "progress" | "sleep" | "step" | "waitFor">;
 
 export type HttpJobHandler<I = any, O = unknown> = (context: HttpJobContext, input: I) => O | Promise<O>;
 

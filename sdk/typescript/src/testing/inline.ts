@@ -1,6 +1,8 @@
 /** Runs a handler as a worker would, without a server. */
 
+import type { Duration } from "../durations.js";
 import type { LogLine } from "../lines.js";
+import type { Step } from "../workflow.js";
 import { lineOf, type JobContext, type JobFacts } from "../worker/context.js";
 import type { Handler } from "../worker/loop.js";
 import { Steps } from "../worker/steps.js";
@@ -12,6 +14,8 @@ export interface InlineOptions {
   parents?: Record<string, unknown> | undefined;
   /** Results of steps that an earlier attempt recorded. */
   steps?: Record<string, unknown> | undefined;
+  /** Payloads of signals, by name. A wait with a timeout for another one times out. */
+  signals?: Record<string, unknown> | undefined;
   /** Cancels the handler. */
   signal?: AbortSignal | undefined;
 }
@@ -27,6 +31,8 @@ export interface InlineRun<O> {
   logs: LogLine[];
   /** Milliseconds that it slept; nothing waits for them. */
   sleeps: number[];
+  /** Steps that it added to its workflow. */
+  added: Step[];
 }
 
 /** Runs a handler once. What it throws is thrown. */
@@ -34,7 +40,9 @@ export async function runInline<I, O>(handler: Handler<I, O>, input: I, options:
   const progress: InlineRun<O>["progress"] = [];
   const logs: LogLine[] = [];
   const sleeps: number[] = [];
+  const added: Step[] = [];
   const recorded: Record<string, unknown> = { ...options.steps };
+  for (const [name, payload] of Object.entries(options.signals ?? {})) recorded[`signal:${name}`] = { signal: payload };
   const steps = new Steps({
     load: async () => ({ ...recorded }),
     save: async (name, result) => {
@@ -57,8 +65,15 @@ export async function runInline<I, O>(handler: Handler<I, O>, input: I, options:
       const rest = await steps.rest(span, name, Date.now);
       if (rest > 0) sleeps.push(rest);
     },
+    waitFor: async <T>(name: string, { timeout }: { timeout?: Duration | undefined } = {}) => {
+      const ended = steps.waitFor(name, timeout, Date.now, (rest) => {
+        if (rest === undefined) throw new RangeError(`the handler would wait for ever: runInline got no signal ${name}`);
+      });
+      return (await ended) as T;
+    },
+    addSteps: async (...more) => void added.push(...more),
   };
   // As it would arrive: what JSON cannot hold does not reach a handler.
   const received = input === undefined ? null : (JSON.parse(JSON.stringify(input)) as I);
-  return { result: await handler(context, received as I), progress, steps: recorded, logs, sleeps };
+  return { result: await handler(context, received as I), progress, steps: recorded, logs, sleeps, added };
 }

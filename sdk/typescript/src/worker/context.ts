@@ -4,7 +4,8 @@ import type { Duration } from "../durations.js";
 import { ForgeRunError } from "../errors.js";
 import type { LogLevel, LogLine } from "../lines.js";
 import { inputOf } from "../submission.js";
-import type { Transport } from "../transport.js";
+import { segment, type Transport } from "../transport.js";
+import type { Step } from "../workflow.js";
 import { Suspended } from "./failure.js";
 import { PAUSE_HELD_MS, PAUSE_MAX_MS } from "./limits.js";
 import { LogSender } from "./logs.js";
@@ -23,6 +24,7 @@ export interface TakenJob {
   meta?: Record<string, unknown>;
   lease_token?: string;
   traceparent?: string;
+  workflow_id?: string;
   parent_steps?: string[];
   parent_results?: unknown[];
 }
@@ -72,6 +74,17 @@ export interface JobContext {
    * as no attempt. Sleeps are told apart by their order, or by `name`.
    */
   sleep(span: Duration, name?: string): Promise<void>;
+  /**
+   * The payload of a signal to this job (`Job.signal`), sent before this call or after it. A job has one signal of a name. Until it comes
+   * the job goes back to its queue, and the handler runs again from its beginning then: put what comes before into steps. It counts
+   * as no attempt. After the timeout without a signal it throws `SignalTimeout`.
+   */
+  waitFor<T = unknown>(signal: string, options?: { timeout?: Duration | undefined }): Promise<T>;
+  /**
+   * Adds steps to the workflow that this job is a step of. They may depend on it, and on all others. Each needs an `id`. A second attempt
+   * that adds the same ids gets a `ConflictError`: put the call into a `step`.
+   */
+  addSteps(...steps: Step[]): Promise<void>;
 }
 
 const NAME = /^[A-Za-z0-9._-]{1,32}$/;
@@ -167,6 +180,28 @@ export class WorkerContext implements JobContext {
     });
     if (rest > PAUSE_HELD_MS) throw new Suspended(Math.min(rest, PAUSE_MAX_MS));
     if (rest > 0) await clock.sleep(rest, this.signal);
+  }
+
+  async waitFor<T>(signal: string, options: { timeout?: Duration | undefined } = {}): Promise<T> {
+    const { clock } = this.transport;
+    const wait = this.steps.waitFor(signal, options.timeout, () => clock.now(), (rest) => {
+      throw new Suspended(Math.min(rest ?? PAUSE_MAX_MS, PAUSE_MAX_MS), signal);
+    });
+    return wait.catch((error: unknown) => {
+      this.noteLoss(error);
+      throw error;
+    }) as Promise<T>;
+  }
+
+  async addSteps(...steps: Step[]): Promise<void> {
+    const { workflow_id, lease_token } = this.taken;
+    if (workflow_id === undefined) throw new TypeError("the job is no step of a workflow");
+    const path = `v1/workflows/${segment(workflow_id)}/steps`;
+    const call = { method: "POST", path, json: { lease_token, steps }, signal: this.signal } as const;
+    await this.transport.json(call).catch((error: unknown) => {
+      this.noteLoss(error);
+      throw error;
+    });
   }
 
   private noteLoss(error: unknown): void {

@@ -23,9 +23,10 @@ export function failure(job: TakenJob, error: Failure, delayMs?: number): End {
 }
 
 /** The job goes back and counts no attempt. */
-export function requeue(job: TakenJob, delayMs?: number): End {
+export function requeue(job: TakenJob, delayMs?: number, untilSignal?: string): End {
   const delay = delayMs === undefined ? "" : `,"delay_ms":${delayMs}`;
-  return { job, kind: "requeue", text: `{${heldText(job)},"requeue":true${delay}}` };
+  const until = untilSignal === undefined ? "" : `,"until_signal":${JSON.stringify(untilSignal)}`;
+  return { job, kind: "requeue", text: `{${heldText(job)},"requeue":true${delay}${until}}` };
 }
 
 /** Which job, and the proof that this worker holds it. */

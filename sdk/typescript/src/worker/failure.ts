@@ -19,13 +19,22 @@ export class RetryLater extends Error {
   }
 }
 
-/** Thrown by `sleep`: the job goes back to its queue until then. It is no failure: throw it on if you catch it. */
+/** Thrown by `sleep` and `waitFor`: the job goes back to its queue. It is no failure: throw it on if you catch it. */
 export class Suspended extends Error {
   override name = "Suspended";
 
-  constructor(readonly delayMs: number) {
-    super(`the job goes on in ${delayMs} ms`);
+  constructor(
+    readonly delayMs: number,
+    /** The signal that ends the wait before. */
+    readonly awaitedSignal?: string,
+  ) {
+    super(`the job goes on in ${delayMs} ms${awaitedSignal === undefined ? "" : `, or with signal ${awaitedSignal}`}`);
   }
+}
+
+/** Thrown by `waitFor`: no signal came in time, and none will count any more. */
+export class SignalTimeout extends Error {
+  override name = "SignalTimeout";
 }
 
 /** What the server is told of a failure. */

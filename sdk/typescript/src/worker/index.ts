@@ -11,7 +11,7 @@ import { Loop, type Handler, type Log, type Stopped } from "./loop.js";
 
 export type { LogLevel, LogLine } from "../lines.js";
 export type { JobContext, JobFacts, LogOptions } from "./context.js";
-export { Fatal, RetryLater, Suspended } from "./failure.js";
+export { Fatal, RetryLater, SignalTimeout, Suspended } from "./failure.js";
 export type { Handler, Log, Stopped } from "./loop.js";
 export { Output, type OutputBody } from "./output.js";
 

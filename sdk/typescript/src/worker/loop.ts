@@ -371,7 +371,7 @@ export class Loop {
   private failedBy(held: Held, thrown: unknown): End {
     const { job } = held;
     if (held.cause === "stop") return requeue(job);
-    if (thrown instanceof Suspended) return requeue(job, Math.ceil(thrown.delayMs));
+    if (thrown instanceof Suspended) return requeue(job, Math.ceil(thrown.delayMs), thrown.awaitedSignal);
     const what = `job ${job.id} (${job.type})`;
     if (thrown instanceof RetryLater) {
       this.terms.log("info", `${what} is to be tried again later: ${thrown.message}`);

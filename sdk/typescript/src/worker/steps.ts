@@ -4,6 +4,7 @@ import { durationMs, type Duration } from "../durations.js";
 import { ForgeRunError } from "../errors.js";
 import { segment, type Transport } from "../transport.js";
 import type { TakenJob } from "./context.js";
+import { SignalTimeout } from "./failure.js";
 
 type Results = Record<string, unknown>;
 
@@ -27,6 +28,29 @@ export class Steps {
   async rest(span: Duration, name: string | undefined, now: () => number): Promise<number> {
     const label = `sleep:${name ?? ++this.sleeps}`;
     return (await this.run(label, () => now() + durationMs(span))) - now();
+  }
+
+  /**
+   * The payload of a signal. `suspend` is called where it has not come, with the milliseconds left; if it returns, the wait is over. Of
+   * a signal and a timeout the first that is recorded counts.
+   */
+  async waitFor(
+    signal: string,
+    timeout: Duration | undefined,
+    now: () => number,
+    suspend: (rest: number | undefined) => void,
+  ): Promise<unknown> {
+    let rest: number | undefined;
+    if (timeout !== undefined) {
+      const until = await this.run(`wait:${signal}`, () => now() + durationMs(timeout));
+      rest = Math.max(until - now(), 0);
+    }
+    const ended = await this.run<{ signal?: unknown; timed_out?: boolean }>(`signal:${signal}`, () => {
+      if (rest !== 0) suspend(rest);
+      return { timed_out: true };
+    });
+    if (!Object.hasOwn(ended, "signal")) throw new SignalTimeout(`no signal ${signal} came in time`);
+    return ended.signal;
   }
 
   async run<T>(name: string, fn: () => T | Promise<T>): Promise<T> {

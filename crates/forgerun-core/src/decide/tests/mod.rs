@@ -14,6 +14,7 @@ mod due;
 mod exact;
 mod failures;
 mod for_each;
+mod handler_signals;
 mod keys;
 mod limit;
 mod nested;

@@ -324,7 +324,7 @@ fn a_snoozed_job_comes_back_after_its_delay_and_costs_no_attempt() {
     for state in [State::Assigned, State::Running] {
         let mut world = World::with_job_in(state, |_| {});
         let Command::HandBack(held) = hand_back(1, 1) else { panic!() };
-        world.ask(Command::Snooze(Snooze { held, delay: Duration::from_secs(60) }));
+        world.ask(Command::Snooze(Snooze { held, delay: Duration::from_secs(60), until_signal: None }));
         let job = world.job(1);
         assert_eq!((job.state, job.attempt), (State::Queued, 1));
         assert_eq!(job.due_at(), Some(world.now + Duration::from_secs(60)), "{state:?}");

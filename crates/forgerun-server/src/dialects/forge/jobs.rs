@@ -10,9 +10,11 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::{Cancel, JobPause, Owned};
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Dialect, Job};
+use forgerun_core::limits::SIGNAL_BODY_BYTES_MAX;
 use forgerun_core::scope::KeyScope;
 use forgerun_core::state::State;
-use forgerun_wire::forge::{CanceledView, JobView, PausedView, RETRY, RetriedView};
+use forgerun_wire::forge::{CanceledView, JobView, PausedView, RETRY, RetriedView, SignaledView};
+use forgerun_wire::workflow::SIGNAL;
 
 use crate::app::App;
 use crate::auth::{Caller, ownership};
@@ -28,6 +30,7 @@ use crate::http::{
 use crate::limits::POLL_AFTER_S;
 use crate::results;
 use crate::traces::RequestSubject;
+use crate::workflows;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/v1/jobs/{job_id}", "get", |call| Box::pin(get(call)))
@@ -53,6 +56,17 @@ pub(super) const ROUTES: &[Route] = &[
         .scope(KeyScope::Submit)
         .operation("resumeJob", "Hand out a paused job again.")
         .replies(&[Reply::json::<PausedView>(200, "Resumed, or not paused before.")]),
+    Route::post("/v1/jobs/{job_id}/signals/{name}", "signal", |call| Box::pin(signal(call)))
+        .scope(KeyScope::Submit)
+        .operation("sendSignalToJob", "Send a signal to the handler of a job, which may wait for it.")
+        .body(&SIGNAL)
+        .strict()
+        .body_max(|_| SIGNAL_BODY_BYTES_MAX)
+        .replies(&[Reply::json::<SignaledView>(
+            200,
+            "Recorded, for the handler to find. A signal that repeats the first changes nothing.",
+        )])
+        .refuses(&[Kind::Duplicate, Kind::IllegalTransition, Kind::JobPayloadTooLarge]),
     Route::post("/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
         .scope(KeyScope::Submit)
         .operation("retryJob", "Retry a failed job.")
@@ -131,6 +145,15 @@ async fn set_paused(call: Call<'_>, paused: bool) -> Result<Response, ApiError> 
     let (job, _) = call.app.engine.act(Command::Pause(pause)).await?;
     call.exchange.set_subject(RequestSubject::job(&job, false));
     Ok(respond::json(StatusCode::OK, &PausedView::new(&job)))
+}
+
+/// `POST /v1/jobs/{id}/signals/{name}`.
+async fn signal(call: Call<'_>) -> Result<Response, ApiError> {
+    let owned = owned(call.caller(), call.job())?;
+    let name = call.exchange.parameter("name").unwrap_or_default();
+    let job = workflows::send_to_handler(call.app, owned, name, &call.body).await?;
+    call.exchange.set_subject(RequestSubject::job(&job, false));
+    Ok(respond::json(StatusCode::OK, &SignaledView::new(&job, name)))
 }
 
 /// `POST /v1/jobs/{id}/retry`. While the retry is running, another call changes nothing and reports

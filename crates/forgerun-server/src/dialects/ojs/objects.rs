@@ -83,6 +83,8 @@ request_body! {
         "requeue": truth(),
         /// Wait for so long before the next attempt.
         "delay_ms": at_least(0),
+        /// With `requeue`: the job comes back when this signal arrives, if that is sooner.
+        "until_signal": text(),
     }
     ; examples {"failed": {"value": {
         "job_id": "01890a5d-ac96-774b-bcce-b302099a8057", "error": {"code": "SMTP", "message": "refused"},
@@ -302,6 +304,8 @@ request_body! {
         "simulated": truth(),
         /// Whether it is paused; absent otherwise.
         "paused": truth(),
+        /// The signal that its handler waits for; absent otherwise.
+        "awaited_signal": text(),
         /// When it was accepted.
         "created_at": time(),
         /// When it ended well.

@@ -418,8 +418,8 @@ pub(in crate::dialects) async fn end_attempt(call: &Call<'_>, request: NackReque
 /// The command of a nack.
 pub(super) fn command_of(held: HeldJob, nack: Nack) -> Command {
     match nack {
-        Nack::Requeue(delay) if delay.is_zero() => Command::HandBack(held),
-        Nack::Requeue(delay) => Command::Snooze(Snooze { held, delay }),
+        Nack::Requeue { delay, until_signal: None } if delay.is_zero() => Command::HandBack(held),
+        Nack::Requeue { delay, until_signal } => Command::Snooze(Snooze { held, delay, until_signal }),
         Nack::Succeed => Command::Succeed(Succeed { held, output: None }),
         Nack::Fail(error) => Command::Fail(Fail { held, error: *error }),
     }

@@ -13,6 +13,7 @@ mod docs;
 mod documents;
 mod edges;
 pub(crate) mod faulty;
+mod handler_signals;
 pub(crate) mod http;
 mod idempotency;
 mod incoming;

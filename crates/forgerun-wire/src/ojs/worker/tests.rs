@@ -124,7 +124,7 @@ fn handlers_have_four_words_that_are_no_errors() {
     let ack = read_nack(br#"{"job_id":"x","error":{"code":"ACK"}}"#, None).unwrap();
     assert!(matches!(ack.answer, Nack::Succeed));
     let requeue = read_nack(br#"{"job_id":"x","requeue":true}"#, None).unwrap();
-    assert!(matches!(requeue.answer, Nack::Requeue(delay) if delay.is_zero()));
+    assert!(matches!(requeue.answer, Nack::Requeue { delay, until_signal: None } if delay.is_zero()));
 }
 
 #[test]

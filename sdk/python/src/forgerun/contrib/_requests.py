@@ -18,6 +18,7 @@ from .._lines import LogLine
 from .._steps import Recorded
 from ..context import AsyncContext, Context, JobInfo
 from ..worker import Worker
+from ..workflows import AnyStep
 
 log = logging.getLogger("forgerun.worker")
 
@@ -76,6 +77,12 @@ class _NoServer:
         if seconds > PAUSE_HELD:
             raise RuntimeError(f"a handler behind `worker http` can sleep {PAUSE_HELD:g} s at most, not {seconds:g}")
         await asyncio.sleep(seconds)
+
+    async def suspend(self, job: JobInfo, signal: str, seconds: float | None) -> None:
+        raise RuntimeError("a handler behind `worker http` cannot wait for a signal")
+
+    async def add_steps(self, job: JobInfo, steps: Sequence[AnyStep]) -> None:
+        raise RuntimeError("a handler behind `worker http` cannot add steps")
 
 
 async def work(worker: Worker, verify: Verify, body: bytes, headers: Mapping[str, str]) -> Answer:

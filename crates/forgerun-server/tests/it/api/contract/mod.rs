@@ -487,11 +487,12 @@ fn aim(world: &World, dice: &mut Dice, path: &str, made: &mut Made) {
     }
 }
 
-/// Operations that need the token of a wait or lease, or the name of a wait. `waits` and `children`
-/// test what they are for.
-const NEEDS_A_SECRET: [&str; 4] = [
+/// Operations that need the token of a wait or lease, the name of a wait, or a job with a handler.
+/// `waits`, `children` and `handler_signals` test what they are for.
+const NEEDS_A_SECRET: [&str; 5] = [
     "GET /v1/signals/{token}",
     "POST /v1/signals/{token}",
+    "POST /v1/jobs/{job_id}/signals/{name}",
     "POST /v1/workflows/{workflow_id}/signals/{name}",
     "POST /v1/workflows/{workflow_id}/steps",
 ];
