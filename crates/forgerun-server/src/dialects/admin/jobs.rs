@@ -1,4 +1,4 @@
-//! Jobs of all clients: search, show, cancel, retry.
+//! Jobs of all clients: search, show, cancel, retry, pause.
 
 use forgerun_core::catalog::Kind;
 use forgerun_wire::request;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use forgerun_core::command::{Cancel, Owned};
+use forgerun_core::command::{Cancel, JobPause, Owned};
 use forgerun_core::failure::FailureId;
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::{BadQueueName, Job, Name};
@@ -54,6 +54,15 @@ pub(super) const ROUTES: &[Route] = &[
         .operation("adminRetryJob", "Retry a failed job of any client, also a dead letter.")
         .replies(&[Reply::json::<AdminJobDetail>(200, "Waiting for its next attempt.")])
         .refuses(&[Kind::IllegalTransition, Kind::RetryLimitReached, Kind::Duplicate]),
+    Route::post("/admin/v1/jobs/{job_id}/pause", "pause", |call| Box::pin(set_paused(call, true)))
+        .access(RouteAccess::Operator)
+        .operation("adminPauseJob", "Keep a job of any client from workers until it is resumed.")
+        .replies(&[Reply::json::<AdminJobDetail>(200, "Paused, or paused before.")])
+        .refuses(&[Kind::IllegalTransition]),
+    Route::post("/admin/v1/jobs/{job_id}/resume", "resume", |call| Box::pin(set_paused(call, false)))
+        .access(RouteAccess::Operator)
+        .operation("adminResumeJob", "Hand out a paused job of any client again.")
+        .replies(&[Reply::json::<AdminJobDetail>(200, "Resumed, or not paused before.")]),
     Route::get("/admin/v1/dead-letters", "dead_letters", |call| Box::pin(dead_letters(call)))
         .access(RouteAccess::Operator)
         .operation("adminListDeadLetters", "List the dead letters of all clients, newest first.")
@@ -376,6 +385,28 @@ pub(in crate::dialects) async fn retry_one(call: &Call<'_>, job: &Job) -> Result
     let (job, changed) = call.app.engine.retry(owned, afresh).await?;
     if changed {
         audit::note(call.exchange, "retry", &job.id.to_string());
+    }
+    Ok((job, changed))
+}
+
+/// `POST /admin/v1/jobs/{id}/pause` and `…/resume`: a workflow with all its steps.
+async fn set_paused(call: Call<'_>, paused: bool) -> Result<Response, ApiError> {
+    body::expect_object(&call.body)?;
+    let job = found(&call).await?;
+    let (job, _) = pause_one(&call, job.id, paused).await?;
+    Ok(respond::json(StatusCode::OK, &detail(call.app, &job).await?))
+}
+
+/// Pauses or resumes a job: returns the job, and whether it changed.
+pub(in crate::dialects) async fn pause_one(
+    call: &Call<'_>,
+    job: JobId,
+    paused: bool,
+) -> Result<(Job, bool), ApiError> {
+    let pause = JobPause { owned: Owned { job, client: None }, paused };
+    let (job, changed) = call.app.engine.act(Command::Pause(pause)).await?;
+    if changed {
+        audit::note(call.exchange, if paused { "pause" } else { "resume" }, &job.id.to_string());
     }
     Ok((job, changed))
 }

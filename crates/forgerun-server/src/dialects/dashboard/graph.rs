@@ -3,9 +3,11 @@
 
 use std::collections::HashMap;
 
+use forgerun_core::time::Time;
 use forgerun_wire::workflow::StepView;
 use maud::{Markup, html};
 
+use super::course::{StepSpan, critical_path};
 use super::parts;
 
 /// Steps that are drawn; more would be unreadable. The table below has all of them.
@@ -17,8 +19,9 @@ const HEIGHT: usize = 46;
 const GAP_X: usize = 56;
 const GAP_Y: usize = 16;
 
-/// Characters of a name that fit into a step.
-const CHARS_MAX: usize = 19;
+/// Characters that fit into a step: of its name, and of the line below.
+const NAME_CHARS_MAX: usize = 16;
+const WORDS_CHARS_MAX: usize = 20;
 
 /// Column and row of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +70,7 @@ fn places(steps: &[StepView]) -> Vec<GraphPlace> {
         .collect()
 }
 
-pub(super) fn show(steps: &[StepView]) -> Markup {
+pub(super) fn show(steps: &[StepView], now: Time) -> Markup {
     if steps.len() > STEPS_DRAWN_MAX {
         return parts::nothing("Too many steps for a picture; the table has all of them.");
     }
@@ -76,45 +79,92 @@ pub(super) fn show(steps: &[StepView]) -> Markup {
         steps.iter().zip(&places).map(|(step, place)| (step.id.as_str(), *place)).collect();
     let width = places.iter().map(|place| place.x() + WIDTH).max().unwrap_or(WIDTH);
     let height = places.iter().map(|place| place.y() + HEIGHT).max().unwrap_or(HEIGHT);
+    let path = critical_path(steps, now);
+    let is_critical = |id: &str| path.contains(id);
     html! {
         svg .graph width=(width + 4) height=(height + 4) viewBox={ "-2 -2 " (width + 4) " " (height + 4) } role="group"
             aria-label={ "Graph of " (steps.len()) " steps" } {
-            @for (step, place) in steps.iter().zip(&places) {
-                @for from in step.depends_on.iter().filter_map(|id| by_id.get(id.as_str())) { (line(*from, *place, step)) }
+            defs {
+                (arrow("arrow", "")) (arrow("arrow-critical", "critical"))
             }
-            @for (step, place) in steps.iter().zip(&places) { (node(step, *place)) }
+            @for (step, place) in steps.iter().zip(&places) {
+                @for id in &step.depends_on { @if let Some(from) = by_id.get(id.as_str()) {
+                    (line(*from, *place, step, is_critical(id) && is_critical(&step.id)))
+                } }
+            }
+            @for (step, place) in steps.iter().zip(&places) { (node(step, *place, now, is_critical(&step.id))) }
         }
     }
 }
 
-fn line(from: GraphPlace, to: GraphPlace, step: &StepView) -> Markup {
+/// The head of a line.
+fn arrow(id: &str, class: &str) -> Markup {
+    html! {
+        marker id=(id) class={ "arrow " (class) } viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto" {
+            path d="M0 0L8 4L0 8z" {}
+        }
+    }
+}
+
+fn line(from: GraphPlace, to: GraphPlace, step: &StepView, is_critical: bool) -> Markup {
     let (x1, y1) = (from.x() + WIDTH, from.y() + HEIGHT / 2);
     let (x2, y2) = (to.x(), to.y() + HEIGHT / 2);
     let middle = (x1 + x2) / 2;
     let class = if step.when == "all_succeeded" { "edge" } else { "edge otherwise" };
-    html! { path class=(class) d={ "M" (x1) " " (y1) "C" (middle) " " (y1) " " (middle) " " (y2) " " (x2) " " (y2) } {
+    let (class, head) = match is_critical {
+        true => (format!("{class} critical"), "url(#arrow-critical)"),
+        false => (class.to_owned(), "url(#arrow)"),
+    };
+    html! { path class=(class) marker-end=(head) d={ "M" (x1) " " (y1) "C" (middle) " " (y1) " " (middle) " " (y2) " " (x2) " " (y2) } {
         title { "when " (step.when) }
     } }
 }
 
-fn node(step: &StepView, place: GraphPlace) -> Markup {
+/// The mark of a state, in a square of ten units: states differ by shape, too.
+fn shape(state: &str) -> &'static str {
+    match state {
+        "SUCCEEDED" => "M0 5.5L1.600 3.800L4 6.200L8.400 1L10 2.500L4.100 9.500z",
+        "RUNNING" => "M5 0A5 5 0 1 1 4.990 0z",
+        "FAILED" => "M5 0L10 10H0z",
+        "QUEUED" => "M1 1H9V9H1z",
+        "ASSIGNED" => "M5 0L10 5L5 10L0 5z",
+        "CANCELED" | "SKIPPED" => "M0 4H10V6H0z",
+        _ => "M5 0A5 5 0 1 1 4.990 0zM5 2A3 3 0 1 0 5.010 2z",
+    }
+}
+
+/// The state in words: what is waited for, or how many elements of a list have succeeded.
+fn words(step: &StepView) -> String {
+    match (&step.wait, &step.elements) {
+        (Some(wait), _) if wait.due_at.is_some() && step.state == "WAITING" => {
+            short(&parts::awaited(wait), WORDS_CHARS_MAX)
+        }
+        (_, Some(of)) => format!("{} of {} done", of.succeeded + of.failed, of.total),
+        _ => step.state.to_string(),
+    }
+}
+
+fn node(step: &StepView, place: GraphPlace, now: Time, is_critical: bool) -> Markup {
+    let state = step.state.to_ascii_lowercase();
+    let took = StepSpan::of(step, now).map(|span| parts::span(span.seconds()));
+    let (x, y) = (place.x(), place.y());
     let drawn = html! {
         title {
             (step.id) ": " (step.state) @if let Some(wait) = &step.wait { " " (parts::awaited(wait)) }
+            @if let Some(took) = &took { ", " (took) }
+            @if is_critical { ", on the critical path" }
             @if let Some(error) = &step.error { ", " (error) }
         }
-        rect class={ "node is-" (step.state.to_ascii_lowercase()) } x=(place.x()) y=(place.y()) width=(WIDTH) height=(HEIGHT) rx="7" {}
-        text .name x=(place.x() + 12) y=(place.y() + 19) { (short(&step.id)) }
-        text class={ "word is-" (step.state.to_ascii_lowercase()) } x=(place.x() + 12) y=(place.y() + 36) {
-            @match step.wait.as_ref().filter(|wait| wait.due_at.is_some() && step.state == "WAITING") {
-                Some(wait) => (short(&parts::awaited(wait))),
-                None => { (step.state) @if let Some(of) = &step.elements { " " (of.succeeded) " of " (of.total) } },
-            }
-        }
+        @if step.kind != "job" { rect class={ "node folded is-" (state) } x=(x + 4) y=(y + 4) width=(WIDTH) height=(HEIGHT) rx="7" {} }
+        rect class={ "node is-" (state) @if is_critical { " critical" } } x=(x) y=(y) width=(WIDTH) height=(HEIGHT) rx="7" {}
+        text .name x=(x + 12) y=(y + 19) { (short(&step.id, NAME_CHARS_MAX)) }
+        path class={ "shape is-" (state) } transform={ "translate(" (x + 12) " " (y + 27) ")" } fill-rule="evenodd" d=(shape(&step.state)) {}
+        text class={ "word is-" (state) } x=(x + 27) y=(y + 36) { (words(step)) }
+        @if let Some(took) = &took { text .took x=(x + WIDTH - 10) y=(y + 19) { (took) } }
     };
     html! {
         @match &step.job_id {
-            Some(job) => a href={ (address(step)) (job) } data-step=(step.id) data-state=(step.state) { (drawn) },
+            Some(job) => a href={ (address(step)) (job) } data-step=(step.id) data-state=(step.state) data-critical[is_critical] { (drawn) },
             None => g data-step=(step.id) data-state=(step.state) { (drawn) },
         }
     }
@@ -125,19 +175,19 @@ pub(super) fn address(step: &StepView) -> &'static str {
     if step.kind == "job" { "/dashboard/jobs/" } else { "/dashboard/workflows/" }
 }
 
-/// The name, cut to fit.
-fn short(name: &str) -> String {
-    match name.char_indices().nth(CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &name[..end]),
-        None => name.to_owned(),
+/// The text, cut to fit.
+fn short(text: &str, chars_max: usize) -> String {
+    match text.char_indices().nth(chars_max) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    fn step(id: &str, depends_on: &[&str]) -> StepView {
+    pub(in crate::dialects::dashboard) fn step(id: &str, depends_on: &[&str]) -> StepView {
         StepView {
             id: id.to_owned(),
             index: 0,
@@ -165,6 +215,13 @@ mod tests {
         assert_eq!(columns, [3, 0, 1, 2]);
         let side_by_side = places(&[step("a", &[]), step("b", &[])]);
         assert_eq!(side_by_side[1], GraphPlace { column: 0, row: 1 });
+    }
+
+    #[test]
+    fn states_differ_by_shape() {
+        let states = ["SUCCEEDED", "RUNNING", "FAILED", "QUEUED", "ASSIGNED", "CANCELED", "WAITING"];
+        let shapes: std::collections::HashSet<_> = states.iter().map(|state| shape(state)).collect();
+        assert_eq!(shapes.len(), states.len());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! One job: facts, timeline, failure, actions.
 
 use axum::response::Response;
+use forgerun_core::job::Job;
 use forgerun_core::time::Time;
 use forgerun_wire::admin::AdminJobDetail;
 use forgerun_wire::forge::LogsView;
@@ -28,6 +29,8 @@ pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/jobs/{job_id}/result", "result", |call| Box::pin(result(call))),
     action("/dashboard/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call))),
     action("/dashboard/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call))),
+    action("/dashboard/jobs/{job_id}/pause", "pause", |call| Box::pin(set_paused(call, true))),
+    action("/dashboard/jobs/{job_id}/resume", "resume", |call| Box::pin(set_paused(call, false))),
 ];
 
 async fn show(call: Call<'_>) -> Result<Response, ApiError> {
@@ -70,16 +73,30 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     form_of(&call, &[])?;
     let job = jobs::found(&call).await?;
     let (job, changed) = jobs::cancel_one(&call, job.id, None, true).await?;
-    let note = if changed { "The job is cancelled." } else { "The job had ended before." };
-    Ok(done(call.app, &format!("/dashboard/jobs/{}", job.id), note))
+    Ok(acted(&call, &job, if changed { "is cancelled" } else { "had ended before" }))
 }
 
 async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     form_of(&call, &[])?;
     let job = jobs::found(&call).await?;
     let (job, changed) = jobs::retry_one(&call, &job).await?;
-    let note = if changed { "The job is tried again." } else { "The job is under way already." };
-    Ok(done(call.app, &format!("/dashboard/jobs/{}", job.id), note))
+    Ok(acted(&call, &job, if changed { "is tried again" } else { "is under way already" }))
+}
+
+async fn set_paused(call: Call<'_>, paused: bool) -> Result<Response, ApiError> {
+    form_of(&call, &[])?;
+    let job = jobs::found(&call).await?;
+    let (job, _) = jobs::pause_one(&call, job.id, paused).await?;
+    Ok(acted(&call, &job, if paused { "is paused" } else { "goes on" }))
+}
+
+/// Back to the page of the job, or of the workflow that it is.
+fn acted(call: &Call<'_>, job: &Job, what: &str) -> Response {
+    let (path, noun) = match job.head.workflow_head {
+        Some(_) => ("/dashboard/workflows/", "workflow"),
+        None => ("/dashboard/jobs/", "job"),
+    };
+    done(call.app, &format!("{path}{}", job.id), &format!("The {noun} {what}."))
 }
 
 fn heading(call: &Call<'_>, view: &AdminJobDetail) -> Markup {
@@ -88,6 +105,7 @@ fn heading(call: &Call<'_>, view: &AdminJobDetail) -> Markup {
     let button = |step: &str, label: &str, class: &str| {
         ActionButton { path: &format!("{path}/{step}"), label, class, about: None }.show(call)
     };
+    let noun = if view.workflow_id.as_ref() == Some(&job.job_id) { "workflow" } else { "job" };
     let name = job.operation.as_deref().or(job.kind.as_deref()).unwrap_or(&job.job_type);
     html! {
         div #head data-live data-job-id=(job.job_id) {
@@ -95,8 +113,12 @@ fn heading(call: &Call<'_>, view: &AdminJobDetail) -> Markup {
                 &html! { (name) " " (parts::state(&job.state)) @if job.paused { " " span .muted { "paused" } } },
                 &html! {
                     @match job.state.as_str() {
-                        "CREATED" | "QUEUED" | "ASSIGNED" | "RUNNING" => (button("cancel", "Cancel job", "danger")),
-                        "FAILED" => (button("retry", "Retry job", "primary")),
+                        "CREATED" | "QUEUED" | "ASSIGNED" | "RUNNING" => {
+                            @if job.paused { (button("resume", &format!("Resume {noun}"), "primary")) }
+                            @else { (button("pause", &format!("Pause {noun}"), "")) }
+                            (button("cancel", &format!("Cancel {noun}"), "danger"))
+                        },
+                        "FAILED" => (button("retry", &format!("Retry {noun}"), "primary")),
                         _ => {}
                     }
                 },
@@ -135,6 +157,7 @@ fn facts(view: &AdminJobDetail, now: Time) -> Markup {
                 @if let Some(at) = &job.started_at { (fact("Started", parts::moment(now, at))) }
                 @if let Some(at) = &job.finished_at { (fact("Ended", parts::moment(now, at))) }
                 @if let Some(shown) = word("Worker", view.worker.as_deref()) { (shown) }
+                @if let Some(shown) = word("Waits for signal", job.awaited_signal.as_deref()) { (shown) }
                 @if let Some(at) = &view.lease_until { (fact("Lease until", parts::moment(now, at))) }
                 @if let Some(shown) = word("Correlation id", job.correlation_id.as_deref()) { (shown) }
                 @if view.executions.len() > 1 { (fact("Executions", html! { (view.executions.len()) })) }

@@ -16,6 +16,7 @@ mod assets;
 mod audit;
 mod chart;
 mod clients;
+mod course;
 mod failures;
 mod graph;
 mod job;

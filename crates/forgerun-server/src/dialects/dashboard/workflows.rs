@@ -8,9 +8,10 @@ use forgerun_wire::workflow::{
 use maud::{Markup, html};
 
 use super::access::page;
-use super::graph;
+use super::course::StepSpan;
 use super::layout::{self, Section};
 use super::parts::{self, ActionButton};
+use super::{course, graph};
 use crate::dialects::admin::workflows;
 use crate::http::{
     ApiError,
@@ -56,7 +57,7 @@ fn row(of: &AdminWorkflow, now: Time) -> Markup {
             td data-label="State" { (parts::state(&view.state)) }
             td data-label="Steps" {
                 (view.steps_succeeded) " of " (view.steps_total)
-                progress max="100" value=(view.progress) aria-label="Progress" { (view.progress) " %" }
+                (bar(view))
             }
             td .n .bad[view.steps_failed > 0] data-label="Failed" { (view.steps_failed) }
             td data-label="Client" { (parts::client_link(&of.client, of.client_name.as_deref())) }
@@ -78,8 +79,9 @@ async fn show(call: Call<'_>) -> Result<Response, ApiError> {
         (heading(&call, &view))
         section #graph .panel .scroll data-live aria-labelledby="graph-title" {
             h2 #graph-title { "Steps" span .muted { " and who waits for whom" } }
-            (graph::show(&view.workflow.steps))
+            (graph::show(&view.workflow.steps, now))
         }
+        (course::show(&view.workflow.steps, now))
         (steps(&view.workflow.steps, now))
     };
     let title = name(&view.workflow.summary.name, &view.workflow.summary.workflow_id);
@@ -110,7 +112,10 @@ fn heading(call: &Call<'_>, view: &AdminWorkflowDetail) -> Markup {
                 &html! { (name(&summary.name, &summary.workflow_id)) " " (parts::state(&summary.state)) @if summary.paused { " " span .muted { "paused" } } },
                 &html! {
                     @match summary.state.as_str() {
-                        "CREATED" | "QUEUED" | "ASSIGNED" | "RUNNING" => (button("cancel", "Cancel workflow", "danger")),
+                        "CREATED" | "QUEUED" | "ASSIGNED" | "RUNNING" => {
+                            @if summary.paused { (button("resume", "Resume workflow", "primary")) } @else { (button("pause", "Pause workflow", "")) }
+                            (button("cancel", "Cancel workflow", "danger"))
+                        },
                         "FAILED" => (button("retry", "Retry workflow", "primary")),
                         _ => {}
                     }
@@ -125,6 +130,7 @@ fn heading(call: &Call<'_>, view: &AdminWorkflowDetail) -> Markup {
                     @if view.workflow.canceling { div { dt { "Cancelled" } dd { "once what it did is undone" } } }
                     div { dt { "Client" } dd { (parts::client_link(&view.client, view.client_name.as_deref())) } }
                     div { dt { "Accepted" } dd { (parts::moment(now, &summary.created_at)) } }
+                    @if let Some(at) = &summary.deadline { div { dt { "Deadline" } dd { (parts::moment(now, at)) } } }
                     @if let Some(at) = &summary.finished_at { div { dt { "Ended" } dd { (parts::moment(now, at)) } } }
                     @if let Some(outer) = &summary.parent_workflow_id {
                         div { dt { "Step of" } dd { a .id href={ "/dashboard/workflows/" (outer) } title=(outer) { (parts::short_id(outer)) } } }
@@ -143,7 +149,10 @@ fn waiting(wait: &WaitView, now: Time) -> Markup {
     html! {
         span .bound { "waits " (parts::awaited(wait)) }
         @if let Some(at) = &wait.due_at { span .bound { "until " (parts::moment(now, at)) } }
-        @if let Some(url) = &wait.url { a href=(url) { "Answer" } (parts::copy(url, "the address for an answer")) }
+        @if let Some(url) = &wait.url {
+            a href=(url) { "Answer" } (parts::copy(url, "the address for an answer"))
+            span .bound { "by the client of the workflow, or a person with this address" }
+        }
     }
 }
 
@@ -177,7 +186,7 @@ fn steps(steps: &[StepView], now: Time) -> Markup {
             table .rows {
                 thead { tr {
                     th scope="col" { "Step" } th scope="col" { "State" } th scope="col" { "Depends on" } th scope="col" { "Job" }
-                    th .n scope="col" { "Attempt" } th scope="col" { "Ended" }
+                    th .n scope="col" { "Attempt" } th .n scope="col" { "Took" } th scope="col" { "Ended" }
                 } }
                 tbody { @for step in steps { tr data-row=(step.id) {
                     th .what scope="row" { span { (step.id) } span .bound { (what(step)) }
@@ -188,6 +197,7 @@ fn steps(steps: &[StepView], now: Time) -> Markup {
                     td data-label="Depends on" { (step.depends_on.join(", ")) @if step.when != "all_succeeded" { span .bound { (step.when) } } }
                     td data-label="Job" { @match &step.job_id { Some(job) if step.kind != "job" => a .id href={ (graph::address(step)) (job) } title=(job) { (parts::short_id(job)) }, Some(job) => (parts::job_link(job)), None => "–" } }
                     td .n data-label="Attempt" { @match step.attempt { Some(n) => (n), None => "–" } }
+                    td .n data-label="Took" { @match StepSpan::of(step, now) { Some(span) => (parts::span(span.seconds())), None => "–" } }
                     td data-label="Ended" { (parts::maybe_moment(now, step.finished_at.as_deref())) }
                 } } }
             }

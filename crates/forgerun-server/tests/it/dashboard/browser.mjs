@@ -224,6 +224,23 @@ await step("workers are seen with what they hold, and can be told to take no mor
   await page.locator("tr[data-row=w-7]").getByText("told: quiet").waitFor();
 });
 
+await step("a job and a workflow are paused, resumed, and show what they wait for", async () => {
+  const steps = [{ id: "ask", wait: { signal: "approved", timeout: "2d" } }, { id: "ship", type: "order.ship", args: [], depends_on: ["ask"] }];
+  const { workflow_id } = await post("/v1/workflows", { name: "order", steps });
+  const { job_id } = await post("/v1/jobs", { job_type: "order.check" });
+  for (const [path, noun] of [[`/dashboard/jobs/${job_id}`, "job"], [`/dashboard/workflows/${workflow_id}`, "workflow"], [`/dashboard/jobs/${workflow_id}`, "workflow"]]) {
+    await page.goto(path);
+    await page.getByRole("button", { name: `Pause ${noun}` }).click();
+    await page.getByRole("status").getByText(`The ${noun} is paused.`).waitFor();
+    await page.getByRole("button", { name: `Resume ${noun}` }).click();
+    await page.getByRole("status").getByText(`The ${noun} goes on.`).waitFor();
+  }
+  await page.goto(`/dashboard/workflows/${workflow_id}`);
+  await page.locator("#graph").getByText("for signal approved", { exact: true }).waitFor();
+  await page.locator("#steps").getByRole("link", { name: "Answer" }).waitFor();
+  for (const id of [job_id, workflow_id]) await post(`/v1/jobs/${id}/cancel`, {});
+});
+
 let group;
 await step("a group of failures is previewed and redriven", async () => {
   await page.goto("/dashboard/failures");
@@ -297,6 +314,8 @@ await step("a workflow is a picture of its steps, and a job leads to its workflo
   await page.locator("#head .state-succeeded").waitFor();
   await page.locator("#graph [data-step][data-state=SUCCEEDED]").nth(3).waitFor();
   assert.equal(await page.locator("#graph .edge").count(), 4);
+  assert.equal(await page.locator("#graph [data-critical]").count(), 3, "one of the two in the middle is on the critical path");
+  assert.equal(await page.locator("#course [data-bar]").count(), 4);
   await page.locator("#graph [data-step=join]").click();
   await page.locator(`#facts a[href$="/workflows/${workflow}"]`).waitFor();
 });
