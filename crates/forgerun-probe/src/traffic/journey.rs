@@ -15,12 +15,13 @@ use super::plan::{Plan, Story, Way};
 use super::state::State;
 use super::tally::Class;
 use super::world::World;
-use super::{abuse, rotation, workers};
+use super::{abuse, flows, rotation, workers};
 use crate::http::Answer;
 
 pub(super) async fn play(world: Rc<World>, plan: Plan, intended: Instant) {
     match &plan.story {
         Story::Nonsense(which) => abuse::play(&world, &plan, *which).await,
+        Story::Flow => Box::pin(flows::play(&world, &plan, intended)).await,
         Story::Work => Box::pin(workers::submit(&world, &plan, intended)).await,
         Story::Rotate(kind) => Box::pin(rotation::play(&world, &plan, kind, intended)).await,
         Story::Single(_) | Story::Batch(_) => submit_and_follow(world, &plan, intended).await,
@@ -113,7 +114,7 @@ fn body(plan: &Plan, callback: Option<&str>) -> (String, Value) {
         Story::Single(kind) | Story::Rotate(kind) => {
             json!({"type": "EXECUTE", "work_kind": &**kind, "correlation_id": correlation})
         }
-        Story::Nonsense(_) | Story::Work => json!({"type": "EXECUTE"}),
+        Story::Nonsense(_) | Story::Work | Story::Flow => json!({"type": "EXECUTE"}),
     };
     if let Some(url) = callback {
         body["callback"] = url.into();

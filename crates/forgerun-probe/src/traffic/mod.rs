@@ -17,6 +17,7 @@ mod audit;
 mod call;
 mod check;
 mod clock;
+mod flows;
 mod follow;
 mod html;
 mod journey;

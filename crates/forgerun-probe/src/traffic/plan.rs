@@ -32,6 +32,8 @@ pub(super) enum Story {
     /// A new client that rotates its key.
     Rotate(Rc<str>),
     Work,
+    /// A workflow.
+    Flow,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -86,17 +88,18 @@ impl<'a> Planner<'a> {
             [shares.nonsense, shares.batch, shares.rotate, shares.work].map(&mut drawn);
         let [cancel, retry, repeat, slow, flaky] =
             [shares.cancel, shares.retry, shares.repeat, shares.slow, shares.flaky].map(&mut drawn);
+        // Early moments are drawn more often: that is where races are.
+        let after = CANCEL_WITHIN.mul_f64(dice.random::<f64>().powi(2));
+        let n_repeats = dice.random_range(REPEATS);
+        let n_failures = dice.random_range(1..=2);
         let story = match () {
+            () if dice.random::<f64>() < shares.flow => Story::Flow,
             () if nonsense => Story::Nonsense(which),
             () if work => Story::Work,
             () if rotate => Story::Rotate(kind),
             () if batch => Story::Batch(items),
             () => Story::Single(kind),
         };
-        // Early moments are drawn more often: that is where races are.
-        let after = CANCEL_WITHIN.mul_f64(dice.random::<f64>().powi(2));
-        let n_repeats = dice.random_range(REPEATS);
-        let n_failures = dice.random_range(1..=2);
         Plan {
             n,
             client,

@@ -251,7 +251,7 @@ async fn clients(world: &World, options: &Options) -> Result<Vec<ApiClient>, Tra
 }
 
 fn start_workers(world: &Rc<World>, options: &Options) -> Vec<JoinHandle<()>> {
-    let needs = options.scenario.phase.iter().any(|phase| phase.behaviour.work > 0.0);
+    let needs = options.scenario.phase.iter().any(|phase| phase.behaviour.work + phase.behaviour.flow > 0.0);
     // Every client's queue has a worker.
     let n = if needs { options.scenario.workers.max(world.clients.len()) } else { 0 };
     (0..n).map(|number| spawn_local(workers::work(world.clone(), number, options.seed))).collect()

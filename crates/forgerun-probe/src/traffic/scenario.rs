@@ -22,7 +22,7 @@ pub struct Scenario {
     /// Number of clients with keys of their own.
     #[serde(default = "one")]
     pub clients: usize,
-    /// Number of workers for jobs of the behaviour `work`.
+    /// Number of workers for jobs of the behaviours `work` and `flow`.
     #[serde(default = "four")]
     pub workers: usize,
     /// Configuration keys for a started server, such as `"sim.time_scale" = 0.01`.
@@ -85,10 +85,12 @@ pub struct Behaviour {
     pub rotate: f64,
     /// Submits work for external workers, which this tool runs too.
     pub work: f64,
+    /// Submits a workflow with waits and a list for these workers, and sends its signal.
+    pub flow: f64,
 }
 
 impl Behaviour {
-    fn shares(&self) -> [(&'static str, f64); 13] {
+    fn shares(&self) -> [(&'static str, f64); 14] {
         [
             ("poll", self.poll),
             ("stream", self.stream),
@@ -103,6 +105,7 @@ impl Behaviour {
             ("flaky", self.flaky),
             ("rotate", self.rotate),
             ("work", self.work),
+            ("flow", self.flow),
         ]
     }
 }
@@ -131,7 +134,7 @@ pub struct Expect {
 pub struct ScenarioError(String);
 
 /// In the order in which they are listed.
-const BUILT_IN: [&str; 12] = [
+const BUILT_IN: [&str; 13] = [
     include_str!("scenarios/steady.toml"),
     include_str!("scenarios/burst.toml"),
     include_str!("scenarios/mixed.toml"),
@@ -144,6 +147,7 @@ const BUILT_IN: [&str; 12] = [
     include_str!("scenarios/abuse.toml"),
     include_str!("scenarios/key-rotation.toml"),
     include_str!("scenarios/workers.toml"),
+    include_str!("scenarios/flows.toml"),
 ];
 
 impl Scenario {
@@ -322,7 +326,8 @@ mod tests {
                 "batches",
                 "abuse",
                 "key-rotation",
-                "workers"
+                "workers",
+                "flows"
             ]
         );
         for scenario in Scenario::built_in() {

@@ -67,12 +67,21 @@ fn queue(world: &World, client: usize) -> String {
     format!("traffic-{}-{client}", world.run)
 }
 
+/// The list in the result of each job.
+pub(super) const ITEMS: [u32; 3] = [7, 8, 9];
+
+/// The description of a job for the workers.
+pub(super) fn job(world: &World, plan: &Plan) -> Value {
+    let retry = json!({"max_attempts": 5, "initial_interval": "PT0.1S", "jitter": false});
+    let options = json!({"queue": queue(world, plan.client), "retry": retry});
+    json!({"type": "traffic.work", "args": [plan.n], "options": options})
+}
+
 /// Submits a job for the workers, and follows it.
 pub(super) async fn submit(world: &Rc<World>, plan: &Plan, intended: Instant) {
     world.tally.borrow_mut().jobs.submitted += 1;
     let key = world.clients[plan.client].key.clone();
-    let options = json!({"queue": queue(world, plan.client), "retry": {"max_attempts": 5, "initial_interval": "PT0.1S", "jitter": false}});
-    let body = json!({"type": "traffic.work", "args": [plan.n], "options": options});
+    let body = job(world, plan);
     let idempotency = world.is_killed_at_times.then(|| format!("traffic-{}-{}", world.run, plan.n));
     let call = Call::post("/ojs/v1/jobs".to_owned(), &key, body.to_string())
         .class(Class::Submit)
@@ -142,7 +151,7 @@ pub(super) async fn work(world: Rc<World>, number: usize, seed: u64) {
 /// Reports one job in a random way.
 async fn report(world: &Rc<World>, key: &Key, job: &Value, story: u32) {
     let id = job["id"].as_str().unwrap_or_default().to_owned();
-    let token = job["lease_token"].clone();
+    let (token, args) = (job["lease_token"].clone(), job["args"].clone());
     let mut nth = 0;
     world.fleet.change(&id, |work| {
         work.n_handed_out += 1;
@@ -162,16 +171,17 @@ async fn report(world: &Rc<World>, key: &Key, job: &Value, story: u32) {
                 // By now another worker should have it, unless the server is slow to notice.
                 let mut late = false;
                 world.fleet.change(&id, |work| late = work.n_handed_out > nth);
-                ack(&world, &key, &id, &token, late).await;
+                ack(&world, &key, &id, &token, &args, late).await;
             });
         }
-        _ => ack(world, key, &id, &token, false).await,
+        _ => ack(world, key, &id, &token, &args, false).await,
     }
 }
 
 /// Acknowledges a job. `late`: another worker has it by now, so the ack must be refused.
-async fn ack(world: &World, key: &Key, id: &str, token: &Value, late: bool) {
-    let body = json!({"job_id": id, "lease_token": token, "result": {"done": true}});
+async fn ack(world: &World, key: &Key, id: &str, token: &Value, args: &Value, late: bool) {
+    let result = json!({"done": true, "items": ITEMS, "args": args});
+    let body = json!({"job_id": id, "lease_token": token, "result": result});
     let call = Call::post("/ojs/v1/workers/ack".to_owned(), key, body.to_string());
     // The job's client may see the end before this answer arrives.
     world.fleet.change(id, |work| work.n_said += u32::from(!late));

@@ -36,6 +36,7 @@ fn every_scenario_comes_out_clean() {
         ("abuse", "40"),
         ("key-rotation", "10"),
         ("workers", "30"),
+        ("flows", "10"),
     ];
     // Most of the time is waiting, as clients do that obey Retry-After.
     for four in scenarios.chunks(4) {
