@@ -15,7 +15,7 @@ use forgerun_core::{Command, Refusal};
 use forgerun_engine::{AuditScope, Clock, Engine, Error, audited};
 
 use crate::run::SimContext;
-use crate::{subscribers, workflows};
+use crate::{flows, subscribers, workflows};
 
 const QUEUES: [&str; 3] = ["red", "green", "blue"];
 
@@ -45,6 +45,7 @@ pub(crate) async fn live(context: Arc<SimContext>, number: u64, n_actions: u64) 
             2 => pause(&context, &engine).await,
             3 => trespass(&context, &engine, client).await,
             4 => workflows::begin(&context, client, action).await,
+            5 if context.world.chance(400) => flows::signal(&context, &engine, client).await,
             5 => workflows::signal(&context, &engine, client).await,
             _ => submit(&context, client, action).await,
         }

@@ -25,6 +25,7 @@ mod broker;
 mod clients;
 mod delivery_ledger;
 mod faulty_store;
+mod flows;
 mod nodes;
 mod receivers;
 mod run;

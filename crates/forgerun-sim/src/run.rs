@@ -22,6 +22,7 @@ use crate::acknowledged::Acknowledged;
 use crate::auditor::Auditor;
 use crate::broker::Broker;
 use crate::faulty_store::FaultyStore;
+use crate::flows::{self, FlowLedger};
 use crate::nodes::Nodes;
 use crate::receivers::Receivers;
 use crate::run_log::RunLog;
@@ -65,6 +66,7 @@ pub(crate) struct SimContext {
     pub(crate) world: Arc<World>,
     pub(crate) log: RunLog,
     pub(crate) acknowledged: Acknowledged,
+    pub(crate) flows: FlowLedger,
     pub(crate) nodes: Nodes,
     /// `None` in a world without webhooks.
     pub(crate) receivers: Option<Receivers>,
@@ -107,7 +109,9 @@ async fn play(seed: u64, sabotage: Option<Sabotage>) -> Result<SimReport, Box<Si
     let nodes = Nodes::new(world.clone(), log.clone(), store.clone(), receivers.clone(), broker.clone());
     let acknowledged = Acknowledged::new(log.clone());
     let act = AtomicU8::new(TROUBLE);
-    let context = Arc::new(SimContext { world, log, acknowledged, nodes, receivers, broker, sabotage, act });
+    let flows = FlowLedger::default();
+    let context =
+        Arc::new(SimContext { world, log, acknowledged, flows, nodes, receivers, broker, sabotage, act });
 
     let workers: Vec<_> =
         (0..2 + context.world.below(4)).map(|n| tokio::spawn(workers::live(context.clone(), n))).collect();
@@ -270,6 +274,7 @@ async fn reckon(context: &SimContext, store: &FaultyStore) {
             context.log.broken(format!("job {id}: execution {execution} ended {state:?}, but: {outcome:?}"));
         }
     }
+    flows::reckon(context, store).await;
     reckon_counts(context, store).await;
     reckon_journal(context, store).await;
     reckon_refusals(context, store).await;

@@ -18,6 +18,7 @@ use forgerun_engine::Error;
 
 use crate::Sabotage;
 use crate::clients::{N_CLIENTS, client, queues};
+use crate::flows;
 use crate::run::SimContext;
 
 #[derive(Clone, Copy, Debug)]
@@ -97,6 +98,14 @@ async fn work(context: &SimContext, job: Job) {
         WorkerBehaviour::Good => {}
     }
     if job.started_at.is_none() && report(context, Command::Start(held.clone())).await.is_err() {
+        return;
+    }
+    if !context.is_calm() && context.world.chance(100) {
+        let Some(engine) = context.nodes.any() else { return };
+        flows::add_steps(context, &engine, &job, held.clone()).await;
+    }
+    if !context.is_calm() && context.world.chance(100) {
+        let _ = report(context, flows::wait_for_signal(context, held)).await;
         return;
     }
     for step in 0..context.world.below(4) {
