@@ -14,6 +14,8 @@ mod error;
 mod front;
 mod id_suffix;
 mod logs;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod marks;
 pub mod memory;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod migrations;

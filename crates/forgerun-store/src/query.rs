@@ -158,10 +158,10 @@ impl Filter {
             && self.workflow_name.as_ref().is_none_or(has_name)
     }
 
-    /// Whether jobs have to be decoded to see if they pass.
+    /// Whether jobs have to be decoded to see if they pass: marks have an index.
     #[cfg(feature = "postgres")]
     pub(crate) fn looks_inside(&self) -> bool {
-        !self.tags.is_empty() || self.retrying || self.workflow_name.is_some()
+        self.workflow_name.is_some()
     }
 
     /// Whether only workflows pass: these have an index of their own in every store.

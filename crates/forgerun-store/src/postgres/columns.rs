@@ -12,6 +12,7 @@ use forgerun_core::rows::NewResult;
 use forgerun_core::time::Time;
 use tokio_postgres::types::ToSql;
 
+use super::marks::MarkColumns;
 use super::pipeline::Pipeline;
 use super::sql::Sql;
 use super::value::{NameText, Uuid};
@@ -27,6 +28,7 @@ pub(super) struct InsertedColumns<'a> {
     rest: UpdatedColumns,
     input_jobs: Vec<Uuid>,
     inputs: Vec<Vec<u8>>,
+    marks: MarkColumns,
 }
 
 impl<'a> InsertedColumns<'a> {
@@ -45,6 +47,7 @@ impl<'a> InsertedColumns<'a> {
             rest: UpdatedColumns::new(jobs()),
             input_jobs: with_input().map(|(job, _)| job.id.into()).collect(),
             inputs: with_input().map(|(_, input)| input.encode()).collect(),
+            marks: MarkColumns::new(jobs()),
         }
     }
 
@@ -63,9 +66,16 @@ impl<'a> InsertedColumns<'a> {
         ]
     }
 
+    /// The marks of the jobs.
+    pub(super) fn marks(&self) -> [&(dyn ToSql + Sync); 3] {
+        self.marks.values()
+    }
+
     pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
         if !self.is_empty() {
-            pipeline.push(Sql::InsertJobs, self.values());
+            let mut values = self.values().into_iter().chain(self.marks.values());
+            let values: [_; 17] = std::array::from_fn(|_| values.next().expect("as many as that"));
+            pipeline.push(Sql::InsertJobs, values);
         }
     }
 }

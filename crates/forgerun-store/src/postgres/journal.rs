@@ -78,7 +78,10 @@ pub(super) const SUBMIT: &str = concat!(
                               $14::smallint[], $15::text[], $16::bigint[], $17::bytea[], $18::bytea[], $21::uuid[]) AS new),
          with_inputs AS (
          INSERT INTO inputs (job, input)
-         SELECT new.* FROM plain, unnest($19::uuid[], $20::bytea[]) AS new),",
+         SELECT new.* FROM plain, unnest($19::uuid[], $20::bytea[]) AS new),
+         with_marks AS (
+         INSERT INTO job_marks (mark, job, client)
+         SELECT new.* FROM plain, unnest($26::bytea[], $27::uuid[], $28::uuid[]) AS new),",
     conclusion!("plain, "),
     " RETURNING seq"
 );

@@ -24,6 +24,9 @@ const MERGED_ROWS_MAX: usize = 50_000;
 /// a row even if no job passes.
 macro_rules! page_of_jobs {
     ($seen:literal) => {
+        page_of_jobs!($seen, "")
+    };
+    ($seen:literal, $and:literal) => {
         concat!(
             "WITH seen AS MATERIALIZED (",
             $seen,
@@ -34,7 +37,9 @@ macro_rules! page_of_jobs {
                              AND ($5::text IS NULL OR queue = $5)
                              AND ($6::text IS NULL OR job_type = $6)
                              AND ($7::boolean IS NULL OR (lane IS NOT DISTINCT FROM 4) = $7)
-                             AND ($8::text IS NULL OR replace(id::text, '-', '') LIKE $8)
+                             AND ($8::text IS NULL OR replace(id::text, '-', '') LIKE $8)",
+            $and,
+            "
                            ORDER BY id DESC
                            LIMIT $2::bigint)
              SELECT (SELECT count(*) FROM seen), (SELECT id FROM seen ORDER BY id LIMIT 1), jobs.id, jobs.head, jobs.body
@@ -79,6 +84,31 @@ pub(super) const JOBS_OF_CLIENT: &str = page_of_jobs!(
       WHERE client = $9::uuid AND id < $1::uuid
       ORDER BY id DESC
       LIMIT $3::bigint"
+);
+/// Along the first of several marks. A job that was set aside has marks and no row.
+pub(super) const MARKED: &str = page_of_jobs!(
+    "SELECT marked.job AS id, state, queue, job_type, lane
+       FROM (SELECT job
+               FROM job_marks
+              WHERE mark = ($9::bytea[])[1] AND job < $1::uuid
+              ORDER BY job DESC
+              LIMIT $3::bigint) AS marked
+       LEFT JOIN jobs ON jobs.id = marked.job
+      ORDER BY marked.job DESC",
+    " AND NOT EXISTS (SELECT FROM unnest(($9::bytea[])[2:]) AS other
+                       WHERE NOT EXISTS (SELECT FROM job_marks WHERE job_marks.mark = other AND job_marks.job = seen.id))"
+);
+pub(super) const MARKED_OF_CLIENT: &str = page_of_jobs!(
+    "SELECT marked.job AS id, state, queue, job_type, lane
+       FROM (SELECT job
+               FROM job_marks
+              WHERE client = $10::uuid AND mark = ($9::bytea[])[1] AND job < $1::uuid
+              ORDER BY job DESC
+              LIMIT $3::bigint) AS marked
+       LEFT JOIN jobs ON jobs.id = marked.job
+      ORDER BY marked.job DESC",
+    " AND NOT EXISTS (SELECT FROM unnest(($9::bytea[])[2:]) AS other
+                       WHERE NOT EXISTS (SELECT FROM job_marks WHERE job_marks.mark = other AND job_marks.job = seen.id))"
 );
 /// Along `jobs_workflow`, which has nothing but workflows.
 pub(super) const WORKFLOWS: &str = page_of_jobs!(
@@ -143,10 +173,14 @@ impl ReadConnection<'_> {
             && filter.job_type.is_none()
             && filter.dead.is_none()
             && suffix.is_none()
+            && filter.marks().len() < 2
             && !filter.looks_inside();
-        let is_for_workflows = filter.is_for_workflows();
-        let is_rare =
-            !is_for_workflows && !filter.states.is_empty() && !filter.states.contains(&State::Succeeded);
+        let marks = filter.marks();
+        let is_for_workflows = filter.is_for_workflows() && marks.is_empty();
+        let is_rare = !is_for_workflows
+            && marks.is_empty()
+            && !filter.states.is_empty()
+            && !filter.states.contains(&State::Succeeded);
         let n_clients = if is_rare && filter.client.is_none() { self.n_clients().await? } else { None };
         // Of each list as much is looked at as of one, so many lists are looked at less.
         let look_max = match n_clients {
@@ -167,15 +201,20 @@ impl ReadConnection<'_> {
             &filter.dead,
             &suffix,
         ];
+        if !marks.is_empty() {
+            values.push(&marks);
+        }
         let sql = match &client {
             Some(client) => {
                 values.push(client);
                 match () {
+                    () if !marks.is_empty() => Sql::ListMarkedOfClient,
                     () if is_for_workflows => Sql::ListWorkflowsOfClient,
                     () if is_rare => Sql::ListJobsInStates,
                     () => Sql::ListJobsOfClient,
                 }
             }
+            None if !marks.is_empty() => Sql::ListMarked,
             None if is_for_workflows => Sql::ListWorkflows,
             None if n_clients.is_some() => Sql::ListJobsInStatesOfAll,
             None => Sql::ListJobs,

@@ -45,7 +45,16 @@ const MIGRATIONS: &[Migration] = &[
     Migration::expanding(17, "place", include_str!("../../migrations/postgres/0017_place.sql"), 11),
     Migration::expanding(18, "logs", include_str!("../../migrations/postgres/0018_logs.sql"), 11),
     Migration::expanding(19, "key_scopes", include_str!("../../migrations/postgres/0019_key_scopes.sql"), 11),
+    Migration::expanding(
+        MARKS,
+        "job_marks",
+        include_str!("../../migrations/postgres/0020_job_marks.sql"),
+        11,
+    ),
 ];
+
+/// The step after which jobs of before are marked.
+const MARKS: u32 = 20;
 
 /// An arbitrary number, unlikely to be anybody else's.
 const LOCK: &str = "SELECT pg_advisory_lock(7163394551093391920)";
@@ -155,6 +164,9 @@ async fn apply(client: &mut Client, all: &[Migration]) -> Result<(), Error> {
     for migration in pending {
         let transaction = client.transaction().await.map_err(fault::report)?;
         transaction.batch_execute(migration.sql).await.map_err(fault::report)?;
+        if migration.version == MARKS {
+            super::marks::mark_all(&transaction).await?;
+        }
         let (version, compatible_from) = (migration.version as i32, migration.compatible_from as i32);
         let checksum = migration.checksum() as i64;
         let row: [&(dyn ToSql + Sync); 4] = [&version, &migration.name, &checksum, &compatible_from];

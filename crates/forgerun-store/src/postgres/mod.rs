@@ -38,6 +38,7 @@ mod listen;
 mod load;
 mod logs;
 mod lookups;
+mod marks;
 mod migrate;
 mod operator;
 mod pipeline;

@@ -5,7 +5,7 @@
 //! while writing, jobs, idempotency keys, unique keys, clients, each in the order of its key, and the journal last. Whatever is
 //! found by looking around (shelves, due jobs, due deliveries) skips what others hold and never waits.
 
-use super::{aside, blobs, journal, list, logs, operator};
+use super::{aside, blobs, journal, list, logs, marks, operator};
 
 /// Declares the statements and their texts.
 macro_rules! statements {
@@ -216,7 +216,9 @@ statements! {
 
     /// With their inputs, of those that have one.
     InsertJobs = "
-        WITH with_inputs AS (INSERT INTO inputs (job, input) SELECT * FROM unnest($12::uuid[], $13::bytea[]))
+        WITH with_inputs AS (INSERT INTO inputs (job, input) SELECT * FROM unnest($12::uuid[], $13::bytea[])),
+             with_marks AS (INSERT INTO job_marks (mark, job, client)
+                            SELECT * FROM unnest($15::bytea[], $16::uuid[], $17::uuid[]))
         INSERT INTO jobs (id, client, queue, job_type, state, priority, lane, shelf, due_at, head, body, place)
         SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::smallint[], $6::smallint[],
                              $7::smallint[], $8::text[], $9::bigint[], $10::bytea[], $11::bytea[], $14::uuid[])";
@@ -227,6 +229,9 @@ statements! {
             AS new (id, state, lane, shelf, due_at, body)
          WHERE jobs.id = new.id";
     DeleteJobs = "DELETE FROM jobs WHERE id = ANY ($1::uuid[])";
+    InsertMarks = marks::INSERT;
+    DeleteMark = marks::DELETE;
+    DeleteMarks = marks::DELETE_ALL;
     DeleteInputs = "DELETE FROM inputs WHERE job = ANY ($1::uuid[])";
     DeleteOutcomes = "DELETE FROM outcomes WHERE execution = ANY ($1::uuid[])";
     /// Blobs of results that go are loose from now on.
@@ -366,6 +371,8 @@ statements! {
     ReadTombstone = "SELECT client, at, kept FROM tombstones WHERE execution = $1::uuid";
     ListJobs = list::JOBS;
     ListJobsOfClient = list::JOBS_OF_CLIENT;
+    ListMarked = list::MARKED;
+    ListMarkedOfClient = list::MARKED_OF_CLIENT;
     ListWorkflows = list::WORKFLOWS;
     ListWorkflowsOfClient = list::WORKFLOWS_OF_CLIENT;
     ListJobsInStates = list::JOBS_IN_STATES;

@@ -48,6 +48,8 @@ async fn fill(client: &Client) {
                CASE WHEN n % 20 = 7 THEN 'forgerun.workflow' ELSE '' END, '\\x00', '\\x00'
           FROM generate_series(1, 20000) AS n";
     client.batch_execute(insert).await.unwrap();
+    let insert = "INSERT INTO job_marks (mark, job, client) SELECT 't'::bytea, id, client FROM jobs";
+    client.batch_execute(insert).await.unwrap();
     let insert = "
         INSERT INTO deliveries (id, job, endpoint, due_at, settled_at, place, status, body)
         SELECT gen_random_uuid(), gen_random_uuid(), ('00000000-0000-0000-0000-00000000000' || n % 10)::uuid,
@@ -115,6 +117,10 @@ async fn check_plans(client: &Client) {
         (Sql::ReadFront, "using jobs_shelf"),
         (Sql::ListJobs, "Backward using jobs_pkey"),
         (Sql::ListJobsOfClient, "Backward using jobs_client"),
+        (Sql::ListMarked, "Backward using job_marks_pkey"),
+        (Sql::ListMarked, "using jobs_pkey"),
+        (Sql::ListMarkedOfClient, "Backward using job_marks_client"),
+        (Sql::DeleteMarks, "using job_marks_job"),
         (Sql::ListWorkflows, "Backward using jobs_workflow on"),
         (Sql::ListWorkflowsOfClient, "Backward using jobs_workflow_client"),
         (Sql::ListJobsInStates, "Backward using jobs_state"),
@@ -148,7 +154,7 @@ async fn check_plans(client: &Client) {
     for (sql, index) in expected {
         let plan = plan(client, sql).await;
         assert!(plan.contains(index), "{sql:?} should go {index}:\n{plan}");
-        for table in ["jobs", "deliveries"] {
+        for table in ["jobs", "deliveries", "job_marks"] {
             let whole = format!("Seq Scan on {table}");
             assert!(!plan.contains(&whole), "{sql:?} reads the whole table:\n{plan}");
         }

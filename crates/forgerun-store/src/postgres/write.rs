@@ -19,6 +19,7 @@ use super::connect::Connection;
 use super::deliveries::WebhookColumns;
 use super::listen;
 use super::load::Loaded;
+use super::marks::MarkChanges;
 use super::pipeline::Pipeline;
 use super::plain_queues::PlainColumns;
 use super::sql::Sql;
@@ -28,6 +29,7 @@ use super::value::Uuid;
 pub(super) struct Writes<'a> {
     born: InsertedColumns<'a>,
     changed: UpdatedColumns,
+    marks: MarkChanges,
     held: HeldBlobs,
     gone: ForgottenColumns,
     ended: EndedColumns<'a>,
@@ -50,6 +52,7 @@ impl<'a> Writes<'a> {
         Writes {
             born: InsertedColumns::new(&changes.inserted),
             changed: UpdatedColumns::new(&changes.updated),
+            marks: MarkChanges::new(changes),
             held: HeldBlobs::new(changes),
             gone: ForgottenColumns::new(&changes.forgotten),
             ended: EndedColumns::new(changes),
@@ -80,6 +83,7 @@ impl<'a> Writes<'a> {
     /// What is written between new jobs and the journal.
     fn push_others<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
         self.changed.push(pipeline);
+        self.marks.push(pipeline);
         self.held.push(pipeline);
         // Before jobs are forgotten, whose deliveries go with them.
         self.posted.push(pipeline);
@@ -109,8 +113,8 @@ impl<'a> Writes<'a> {
     /// Adds the statement that writes new jobs if their queues are plain, and the notification.
     pub(super) fn push_submit<'p>(&'p self, plain: &'p PlainColumns<'_>, pipeline: &mut Pipeline<'p>) {
         let (conclusion, born, plain) = (self.conclusion.values(), self.born.values(), plain.values());
-        let mut values = conclusion.into_iter().chain(born).chain(plain);
-        let values: [_; 25] = std::array::from_fn(|_| values.next().expect("as many as that"));
+        let mut values = conclusion.into_iter().chain(born).chain(plain).chain(self.born.marks());
+        let values: [_; 28] = std::array::from_fn(|_| values.next().expect("as many as that"));
         pipeline.push(Sql::Submit, values);
         self.push_notice(pipeline);
     }
@@ -147,6 +151,7 @@ impl ForgottenColumns {
         }
         pipeline.push(Sql::DeleteJobs, [&self.jobs]);
         pipeline.push(Sql::DeleteInputs, [&self.jobs]);
+        pipeline.push(Sql::DeleteMarks, [&self.jobs]);
         pipeline.push(Sql::DeleteLogs, [&self.jobs]);
         pipeline.push(Sql::DeleteDeliveriesOf, [&self.jobs]);
         pipeline.push(Sql::DeleteOutcomes, [&self.executions]);

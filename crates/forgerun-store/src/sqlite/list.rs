@@ -42,6 +42,26 @@ statements! {
         ORDER BY id DESC
     ";
 
+    /// Along the marks of one kind.
+    MARKED = "
+        SELECT jobs.id, state, queue, job_type, lane, head, body
+        FROM job_marks CROSS JOIN jobs ON jobs.id = job_marks.job
+        WHERE mark = ?2 AND job < ?1
+        ORDER BY job DESC
+    ";
+
+    COUNT_MARKED = "
+        SELECT count(*)
+        FROM (SELECT 1 FROM job_marks WHERE mark = ?1 LIMIT 1000)
+    ";
+
+    MARKED_OF_CLIENT = "
+        SELECT jobs.id, state, queue, job_type, lane, head, body
+        FROM job_marks INDEXED BY job_marks_client CROSS JOIN jobs ON jobs.id = job_marks.job
+        WHERE job_marks.client = ?3 AND mark = ?2 AND job < ?1
+        ORDER BY job DESC
+    ";
+
     /// Along `jobs_workflow`, which has nothing but workflows.
     WORKFLOWS = "
         SELECT id, state, queue, job_type, lane, head, body
@@ -116,6 +136,12 @@ pub(super) fn jobs(db: &Connection, filter: &Filter) -> Result<ListPage<Job, Job
     let (limit, look_max) = (filter.limit, filter.look_max);
     let is_rare = !filter.states.is_empty() && !filter.states.contains(&State::Succeeded);
     let client = filter.client.map(|client| client.to_bytes());
+    if let Some(mark) = rarest(db, filter.marks())? {
+        return match client {
+            Some(client) => walk(db, MARKED_OF_CLIENT, params![before, mark, client], limit, look_max, read),
+            None => walk(db, MARKED, params![before, mark], limit, look_max, read),
+        };
+    }
     if filter.is_for_workflows() {
         return match client {
             Some(client) => walk(db, WORKFLOWS_OF_CLIENT, params![before, client], limit, look_max, read),
@@ -139,6 +165,21 @@ pub(super) fn jobs(db: &Connection, filter: &Filter) -> Result<ListPage<Job, Job
     };
     let pages: Vec<_> = filter.states.iter().map(in_state).collect::<Result<_, Error>>()?;
     Ok(merged(pages, limit))
+}
+
+/// The mark that the fewest jobs have, as far as they are counted.
+fn rarest(db: &Connection, marks: Vec<Vec<u8>>) -> Result<Option<Vec<u8>>, Error> {
+    if marks.len() < 2 {
+        return Ok(marks.into_iter().next());
+    }
+    let mut rarest: Option<(i64, Vec<u8>)> = None;
+    for mark in marks {
+        let n = first(db, COUNT_MARKED, params![mark], |row| Ok(row.get::<_, i64>(0)?))?.unwrap_or(0);
+        if rarest.as_ref().is_none_or(|(fewest, _)| n < *fewest) {
+            rarest = Some((n, mark));
+        }
+    }
+    Ok(rarest.map(|(_, mark)| mark))
 }
 
 /// All clients, unless there are too many to look at one by one.

@@ -31,7 +31,11 @@ const ALL: &[Migration] = &[
     Migration::expanding(14, "place", include_str!("../../migrations/sqlite/0014_place.sql"), 10),
     Migration::expanding(15, "logs", include_str!("../../migrations/sqlite/0015_logs.sql"), 10),
     Migration::expanding(16, "key_scopes", include_str!("../../migrations/sqlite/0016_key_scopes.sql"), 10),
+    Migration::expanding(MARKS, "job_marks", include_str!("../../migrations/sqlite/0017_job_marks.sql"), 10),
 ];
+
+/// The step after which jobs of before are marked.
+const MARKS: u32 = 17;
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
 const COMMIT: &str = "COMMIT";
@@ -127,6 +131,9 @@ fn apply(connection: &Connection, all: &[Migration]) -> Result<(), Error> {
     }
     for migration in pending {
         connection.execute_batch(migration.sql)?;
+        if migration.version == MARKS {
+            super::marks::mark_all(connection)?;
+        }
         let Migration { version, name, compatible_from, .. } = migration;
         let checksum = migration.checksum().cast_signed();
         connection.execute(RECORD, params![version, name, checksum, compatible_from])?;

@@ -18,6 +18,7 @@ mod list;
 mod load;
 mod logs;
 mod many;
+mod marks;
 mod migrate;
 mod operator;
 mod others;

@@ -3,8 +3,8 @@
 use rusqlite::{Connection, StatementStatus};
 
 use super::{
-    aside, clients, connect, deliveries, list, load, logs, many, migrate, operator, queues, read, records,
-    results, write, writer,
+    aside, clients, connect, deliveries, list, load, logs, many, marks, migrate, operator, queues, read,
+    records, results, write, writer,
 };
 
 const ALL: &[&[(&str, &str)]] = &[
@@ -19,6 +19,7 @@ const ALL: &[&[(&str, &str)]] = &[
     deliveries::STATEMENTS,
     queues::STATEMENTS,
     logs::STATEMENTS,
+    marks::STATEMENTS,
     records::STATEMENTS,
     results::STATEMENTS,
     writer::STATEMENTS,

@@ -15,7 +15,7 @@ use rusqlite::{Connection, params};
 use super::load::sql_limit;
 use super::many::many;
 use super::statements::statements;
-use super::{JobMap, aside, clients, deliveries, logs, queues, records, results};
+use super::{JobMap, aside, clients, deliveries, logs, marks, queues, records, results};
 use crate::{Error, Fault, Sweep, Swept};
 
 statements! {
@@ -150,6 +150,7 @@ statements! {
 pub(super) fn write(db: &Connection, changes: &Changes, numbers: &mut JobMap<i64>) -> Result<(), Error> {
     insert_jobs(db, &changes.inserted, numbers)?;
     update_jobs(db, &changes.updated, numbers)?;
+    marks::write(db, &changes.inserted, &changes.updated, &changes.forgotten)?;
     for (blob, until) in changes.blobs_held() {
         results::touch_blob(db, blob, until)?;
     }
