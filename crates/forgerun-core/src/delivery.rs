@@ -14,15 +14,18 @@
 //! job, or sent again on request) waits for no other.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::codec::{Corrupt, Field, Fields, Writer};
 use crate::history::Event;
 use crate::id::{ClientId, DeliveryId, JobId, WebhookId};
+use crate::job::Job;
 use crate::limits;
 use crate::time::Time;
 use crate::webhook::{Disabled, DisabledReason, Notice};
+use crate::work::WorkKind;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
@@ -120,26 +123,83 @@ pub struct Chain {
 }
 
 /// Retries of deliveries, and when a failing webhook is disabled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryPolicy {
-    /// Attempts in all, the first included.
-    pub attempts_max: u32,
-    /// Upper bound of the first wait; doubled with each attempt.
-    pub base: Duration,
-    pub max: Duration,
+    pub schedule: DeliverySchedule,
     /// A webhook is disabled when it has failed for this long and [`limits::GIVEN_UP_MAX`]
     /// deliveries were given up.
     pub disable_after: Duration,
 }
 
+/// The waits between the attempts of a delivery.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeliverySchedule {
+    /// The upper bound of the wait doubles with each attempt; the wait is anything below it.
+    Doubling {
+        /// Attempts in all, the first included.
+        attempts_max: u32,
+        /// Upper bound of the first wait.
+        base: Duration,
+        /// Upper bound of all waits.
+        max: Duration,
+    },
+    /// The wait before each further attempt, give or take a tenth.
+    Listed(Arc<[Duration]>),
+}
+
+impl DeliverySchedule {
+    /// Of work that simulates failing receivers.
+    const SIMULATED: DeliverySchedule = DeliverySchedule::Doubling {
+        attempts_max: 6,
+        base: Duration::from_millis(500),
+        max: Duration::from_secs(30),
+    };
+
+    /// Attempts in all, the first included.
+    pub fn attempts_max(&self) -> u32 {
+        match self {
+            DeliverySchedule::Doubling { attempts_max, .. } => *attempts_max,
+            DeliverySchedule::Listed(waits) => {
+                u32::try_from(waits.len()).unwrap_or(u32::MAX).saturating_add(1)
+            }
+        }
+    }
+
+    fn backoff(&self, n: u32, random: u64) -> Duration {
+        let (least, span) = match self {
+            DeliverySchedule::Doubling { base, max, .. } => {
+                let doublings = n.saturating_sub(1).min(31);
+                (Duration::ZERO, base.saturating_mul(1 << doublings).min(*max))
+            }
+            DeliverySchedule::Listed(waits) => {
+                let at = usize::try_from(n.saturating_sub(1)).unwrap_or(usize::MAX);
+                let wait = waits.get(at).or(waits.last()).copied().unwrap_or_default();
+                (wait - wait / 10, wait / 5)
+            }
+        };
+        let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        least + Duration::from_micros(if micros == 0 { 0 } else { random % (micros + 1) })
+    }
+}
+
 impl DeliveryPolicy {
-    /// The wait after attempt number `n` failed: full jitter below an exponential bound, but at
-    /// least what the endpoint asked for, within [`limits::RETRY_AFTER_MAX`].
+    /// The policy for deliveries about a job. Work that simulates failing receivers is to show in
+    /// seconds how deliveries are given up, whatever schedule is listed.
+    pub fn about(&self, job: Option<&Job>) -> DeliveryPolicy {
+        let shows_retries = job.and_then(|job| job.head.definition).is_some_and(|definition| {
+            matches!(definition.work_kind, WorkKind::WebhookRetriesExhausted | WorkKind::Webhook5xx)
+        });
+        let schedule = match &self.schedule {
+            DeliverySchedule::Listed(_) if shows_retries => DeliverySchedule::SIMULATED,
+            schedule => schedule.clone(),
+        };
+        DeliveryPolicy { schedule, ..*self }
+    }
+
+    /// The wait after attempt number `n` failed: that of the schedule, but at least what the
+    /// endpoint asked for, within [`limits::RETRY_AFTER_MAX`].
     pub fn wait(&self, n: u32, asked: Option<Duration>, random: u64) -> Duration {
-        let doublings = n.saturating_sub(1).min(31);
-        let bound = self.base.saturating_mul(1 << doublings).min(self.max);
-        let micros = u64::try_from(bound.as_micros()).unwrap_or(u64::MAX);
-        let backoff = Duration::from_micros(if micros == 0 { 0 } else { random % (micros + 1) });
+        let backoff = self.schedule.backoff(n, random);
         asked.map_or(backoff, |asked| backoff.max(asked.min(limits::RETRY_AFTER_MAX)))
     }
 }
@@ -415,9 +475,11 @@ mod tests {
     #[test]
     fn waits_double_up_to_their_bound_and_honour_what_the_endpoint_asks() {
         let policy = DeliveryPolicy {
-            attempts_max: 6,
-            base: Duration::from_millis(500),
-            max: Duration::from_secs(30),
+            schedule: DeliverySchedule::Doubling {
+                attempts_max: 6,
+                base: Duration::from_millis(500),
+                max: Duration::from_secs(30),
+            },
             disable_after: Duration::ZERO,
         };
         let longest = |n| (0..2000u64).map(|dice| policy.wait(n, None, dice * 7919)).max().unwrap();
@@ -430,6 +492,23 @@ mod tests {
         assert_eq!(asked(120), Duration::from_secs(120), "longer than the backoff is fine");
         assert_eq!(asked(u64::MAX), limits::RETRY_AFTER_MAX, "but there is an end to it");
         assert_eq!(policy.wait(1, Some(Duration::ZERO), 400_000), Duration::from_micros(400_000));
+    }
+
+    #[test]
+    fn a_listed_schedule_has_as_many_retries_as_waits_each_within_a_tenth() {
+        let waits = [5, 120, 43_200].map(Duration::from_secs);
+        let schedule = DeliverySchedule::Listed(waits.into());
+        let policy = DeliveryPolicy { schedule, disable_after: Duration::ZERO };
+        assert_eq!(policy.schedule.attempts_max(), 4);
+        for (n, wait) in [(1, waits[0]), (2, waits[1]), (3, waits[2])] {
+            let all: Vec<Duration> =
+                (0..500u64).map(|dice| policy.wait(n, None, dice * 79_190_017)).collect();
+            let (least, most) = (all.iter().min().unwrap(), all.iter().max().unwrap());
+            assert!(*least >= wait - wait / 10 && *most <= wait + wait / 10, "{n}: {least:?} to {most:?}");
+            assert!(*most - *least > wait / 10, "{n}: {least:?} to {most:?}");
+        }
+        let none = DeliverySchedule::Listed([].into());
+        assert_eq!((none.attempts_max(), none.backoff(1, 7)), (1, Duration::ZERO));
     }
 
     proptest! {

@@ -12,6 +12,7 @@ use core::fmt;
 use crate::codec::{Corrupt, Fields, Writer};
 use crate::history::{Event, EventKind, EventName, RetryStatus};
 use crate::id::{ClientId, EventId, SigningKeyId, WebhookId};
+use crate::job::Head;
 use crate::time::Time;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Webhook {
     pub url: String,
     pub events: Events,
     pub envelope: Envelope,
+    /// Which jobs it gets events of.
+    pub filter: WebhookFilter,
     /// The owner's description.
     pub description: Option<String>,
     /// What deliveries are signed with.
@@ -59,6 +62,44 @@ pub enum Envelope {
     Binary = 2,
     /// An event of Open Job Spec.
     Ojs = 3,
+}
+
+/// Which jobs a webhook gets events of: those that fit each list that is not empty. A job fits a
+/// list if it fits one of its entries.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct WebhookFilter {
+    /// Names of queues.
+    pub queues: Vec<String>,
+    /// Types; `*` stands for any characters.
+    pub types: Vec<String>,
+    pub tags: Vec<String>,
+}
+
+impl WebhookFilter {
+    pub fn is_empty(&self) -> bool {
+        self.queues.is_empty() && self.types.is_empty() && self.tags.is_empty()
+    }
+
+    pub fn fits(&self, head: &Head) -> bool {
+        let one_of = |list: &[String], fits: &dyn Fn(&str) -> bool| {
+            list.is_empty() || list.iter().any(|entry| fits(entry))
+        };
+        one_of(&self.queues, &|queue| queue == head.queue.as_str())
+            && one_of(&self.types, &|glob| glob_fits(glob, head.type_name()))
+            && one_of(&self.tags, &|tag| head.tags.iter().any(|known| known == tag))
+    }
+}
+
+/// Whether a name is the pattern, in which `*` stands for any characters.
+fn glob_fits(glob: &str, name: &str) -> bool {
+    let Some((beginning, rest)) = glob.split_once('*') else { return glob == name };
+    let Some(mut name) = name.strip_prefix(beginning) else { return false };
+    let Some((middle, end)) = rest.rsplit_once('*') else { return name.ends_with(rest) };
+    for part in middle.split('*') {
+        let Some(at) = name.find(part) else { return false };
+        name = &name[at + part.len()..];
+    }
+    name.ends_with(end)
 }
 
 /// One secret, or two during a rotation.
@@ -240,6 +281,10 @@ impl Webhook {
         out.time(16, self.health.last_success_at);
         out.time(17, self.health.last_failure_at);
         out.number(18, u64::from(self.n_notices));
+        let WebhookFilter { queues, types, tags } = &self.filter;
+        for (tag, list) in [(19, queues), (20, types), (21, tags)] {
+            list.iter().for_each(|entry| out.text(tag, Some(entry)));
+        }
         bytes
     }
 
@@ -251,6 +296,7 @@ impl Webhook {
             url: String::new(),
             events: Events::NONE,
             envelope: Envelope::None,
+            filter: WebhookFilter::default(),
             description: None,
             secrets: Secrets { current: Vec::new(), previous: None },
             created_at: Time::ZERO,
@@ -290,6 +336,9 @@ impl Webhook {
                 16 => webhook.health.last_success_at = Some(field.time()?),
                 17 => webhook.health.last_failure_at = Some(field.time()?),
                 18 => webhook.n_notices = field.small()?,
+                19 => webhook.filter.queues.push(field.text()?),
+                20 => webhook.filter.types.push(field.text()?),
+                21 => webhook.filter.tags.push(field.text()?),
                 _ => {}
             }
         }
@@ -329,6 +378,7 @@ impl fmt::Debug for SigningKey {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::Name;
     use crate::state::{Cause, State};
     use proptest::prelude::*;
     use std::format;
@@ -371,6 +421,11 @@ mod tests {
             client: ClientId::from_u128(8),
             url: "https://example.com/hook".into(),
             events: Events::only(EventName::Failed).with(Events::RETRIES_EXHAUSTED),
+            filter: WebhookFilter {
+                queues: vec!["a".into(), "b".into()],
+                types: vec!["c*".into()],
+                tags: vec!["d".into()],
+            },
             envelope: Envelope::Binary,
             description: Some("for tests".into()),
             secrets: Secrets { current: vec![1; 32], previous: Some((vec![2; 24], Time::from_millis(9))) },
@@ -392,6 +447,7 @@ mod tests {
     fn a_webhook_comes_back_as_it_was_written() {
         let bare = Webhook {
             description: None,
+            filter: WebhookFilter::default(),
             secrets: Secrets { current: vec![1], previous: None },
             disabled: None,
             health: Health::default(),
@@ -401,6 +457,33 @@ mod tests {
         for webhook in [full(), bare] {
             assert_eq!(Webhook::decode(webhook.id, &webhook.encode()), Ok(webhook));
         }
+    }
+
+    #[test]
+    fn a_filter_takes_jobs_that_fit_every_list_and_of_each_list_one_entry() {
+        let mut head = Head::new(ClientId::from_u128(1), Name::new("mail").unwrap(), Time::ZERO);
+        head.job_type = "invoice.render".into();
+        head.tags = vec!["eu".into(), "big".into()];
+        let list =
+            |entries: &[&str]| entries.iter().map(|entry| String::from(*entry)).collect::<Vec<String>>();
+        for (queues, types, tags, fits) in [
+            (&[][..], &[][..], &[][..], true),
+            (&["mail"], &["invoice.*"], &["eu"], true),
+            (&["web", "mail"], &["x", "*.render"], &["us", "big"], true),
+            (&["web"], &["invoice.*"], &["eu"], false),
+            (&["mail"], &["invoice"], &[], false),
+            (&["mail"], &[], &["us"], false),
+            (&["mai*"], &[], &[], false),
+            (&[], &["*"], &[], true),
+            (&[], &["i*.r*r"], &[], true),
+            (&[], &["invoice.render*render"], &[], false),
+            (&[], &["**v**c*"], &[], true),
+        ] {
+            let filter = WebhookFilter { queues: list(queues), types: list(types), tags: list(tags) };
+            assert_eq!(filter.fits(&head), fits, "{filter:?}");
+        }
+        head.job_type.clear();
+        assert!(WebhookFilter { types: list(&["EXECUTE"]), ..WebhookFilter::default() }.fits(&head));
     }
 
     #[test]

@@ -138,7 +138,7 @@ impl App {
     ) -> Result<Arc<App>, forgerun_engine::Error> {
         let base = config.server.public_base_url.clone().unwrap_or_default();
         let outcomes = outcomes(&config);
-        let metrics = Arc::new(Metrics::new());
+        let metrics = Arc::new(Metrics::new(config.metrics));
         let traces = Traces::start(&config.telemetry, clock.clone(), metrics.trace_spans_dropped.clone());
         let traces = traces.map(Arc::new);
         let counts: Arc<dyn Observer> = match &traces {
@@ -249,12 +249,8 @@ impl App {
                 clock: self.clock.clone(),
             };
             let defaults = DeliveryOptions::default();
-            let policy = DeliveryPolicy {
-                attempts_max: webhooks.max_retries.saturating_add(1),
-                base: webhooks.wait_base,
-                max: webhooks.wait_max,
-                disable_after: webhooks.disable_after,
-            };
+            let policy =
+                DeliveryPolicy { schedule: webhooks.schedule.clone(), disable_after: webhooks.disable_after };
             let lease = webhooks.timeout + WEBHOOK_LEASE_MARGIN;
             let options = DeliveryOptions { policy, lease, ..defaults };
             DeliveryLoop::start(self.engine.clone(), Arc::new(SharedCourier(Arc::new(courier))), options)

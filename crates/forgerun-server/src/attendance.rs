@@ -128,7 +128,10 @@ impl Drop for AskingWorker {
 /// Queues that present workers ask for, on any node.
 pub struct AttendedQueues {
     asked: HashSet<u64>,
-    has_built_in: bool,
+    /// Workers with heartbeats, by the name of each queue they ask for.
+    workers: HashMap<Name, u64>,
+    /// Nodes that run simulated work.
+    n_built_in: u64,
 }
 
 impl AttendedQueues {
@@ -136,17 +139,21 @@ impl AttendedQueues {
     pub async fn read(app: &App) -> Result<AttendedQueues, ApiError> {
         let (store, now) = (app.engine.store(), app.clock.now());
         let mut asked: HashSet<u64> = app.attendance.alive().into_iter().collect();
-        let mut has_built_in = app.worker().is_some();
+        let mut n_built_in = u64::from(app.worker().is_some());
         let nodes: Vec<Node> = store.records(None, String::new(), PAGE_MAX).await?;
         for node in nodes.iter().filter(|node| !node.is_gone(now) && node.id != app.node.as_str()) {
             asked.extend(&node.queues);
-            has_built_in |= node.has_built_in;
+            n_built_in += u64::from(node.has_built_in);
         }
+        let mut by_name: HashMap<Name, u64> = HashMap::new();
         let workers: Vec<Worker> = store.records(None, String::new(), WORKERS_SEARCHED_MAX).await?;
         for worker in workers.iter().filter(|worker| worker.lost_at.is_none()) {
             asked.extend(worker.facts.queues.iter().flat_map(|name| digests(&worker.id.owner, name)));
+            for name in &worker.facts.queues {
+                *by_name.entry(name.clone()).or_default() += 1;
+            }
         }
-        Ok(AttendedQueues { asked, has_built_in })
+        Ok(AttendedQueues { asked, workers: by_name, n_built_in })
     }
 
     /// Whether an external worker asks for a queue of this name, of any client.
@@ -159,7 +166,19 @@ impl AttendedQueues {
     pub fn contains(&self, queue: &QueueId) -> bool {
         match queue.owner {
             Some(_) => self.asked.contains(&queue_digest(&queue.key())),
-            None => self.has_built_in,
+            None => self.n_built_in > 0,
         }
+    }
+
+    /// Names of queues that workers with heartbeats ask for.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.workers.keys()
+    }
+
+    /// Living workers that ask for queues of this name. Those without heartbeats are not told
+    /// apart: all of them count as one.
+    pub fn n_workers(&self, name: &Name, has_simulated: bool) -> u64 {
+        let external = self.workers.get(name).copied().unwrap_or_else(|| u64::from(self.contains_name(name)));
+        external + if has_simulated { self.n_built_in } else { 0 }
     }
 }

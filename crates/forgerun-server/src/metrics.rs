@@ -2,6 +2,7 @@
 //! specification's. No label names a job or a client. A counter whose labels are a closed set
 //! exists from the start, at zero, so that its first increase is visible.
 
+mod queues;
 mod text;
 
 use std::sync::atomic::AtomicU64;
@@ -25,9 +26,12 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::config::MetricsConfig;
 use crate::sinks::SinkMetrics;
 use crate::webhooks::WebhookMetrics;
 
+pub(crate) use queues::OTHER;
+pub use queues::QueueMetrics;
 pub use text::Format;
 
 /// `scenario` of a batch, whose items have kinds of their own.
@@ -111,47 +115,25 @@ pub struct Metrics {
     pub sse_streams_dropped: Counter,
     /// Seconds between an event and its delivery to streams.
     pub journal_lag: Gauge<f64, AtomicU64>,
-    /// Waiting jobs, over all queues.
-    pub queue_depth: Gauge,
-    /// 1 for queues with waiting jobs and without workers.
-    queue_unattended: Family<QueueLabel, Gauge>,
+    pub queues: QueueMetrics,
     /// Dead letters, up to a bound.
     pub dead_letter_depth: Gauge,
     /// Rows set aside, as last read from the store.
     pub rows_set_aside: Gauge,
-    pub active: Gauge,
     /// Busy slots of the built-in worker.
     pub worker_busy: Gauge,
     /// Slots of the built-in worker.
     pub worker_places: Gauge,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
-        Metrics::new()
-    }
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct QueueLabel {
-    queue: String,
-}
-
 impl Metrics {
-    /// Sets the unattended queues; others are removed.
-    pub fn set_unattended(&self, queues: impl Iterator<Item = (String, bool)>) {
-        self.queue_unattended.clear();
-        for (queue, unattended) in queues {
-            self.queue_unattended.get_or_create(&QueueLabel { queue }).set(i64::from(unattended));
-        }
-    }
-
-    pub fn new() -> Metrics {
+    pub fn new(bounds: MetricsConfig) -> Metrics {
         let mut registry = Registry::default();
         let webhooks = WebhookMetrics::new(&mut registry, seconds());
         #[cfg(feature = "amqp")]
         let bridge = crate::bridge::BridgeMetrics::new(&mut registry);
         let sinks = SinkMetrics::new(&mut registry);
+        let queues = QueueMetrics::new(&mut registry, bounds);
         let mut metrics = Metrics {
             registry,
             #[cfg(feature = "amqp")]
@@ -188,11 +170,9 @@ impl Metrics {
             sse_events_sent: Counter::default(),
             sse_streams_dropped: Counter::default(),
             journal_lag: Gauge::default(),
-            queue_depth: Gauge::default(),
-            queue_unattended: Family::default(),
+            queues,
             dead_letter_depth: Gauge::default(),
             rows_set_aside: Gauge::default(),
-            active: Gauge::default(),
             worker_busy: Gauge::default(),
             worker_places: Gauge::default(),
         };
@@ -267,13 +247,6 @@ impl Metrics {
             "Log lines of jobs that were stored",
             self.log_lines.clone(),
         );
-        registry.register("job_queue_depth", "Jobs that wait", self.queue_depth.clone());
-        registry.register(
-            "forgerun_queue_unattended",
-            "1 if jobs wait in the queue and no living worker asks for it",
-            self.queue_unattended.clone(),
-        );
-        registry.register("jobs_active", "Jobs that workers hold", self.active.clone());
         registry.register("job_queue_wait_seconds", "From claimable to claimed", self.queue_wait.clone());
         registry.register("job_assigned_seconds", "From claimed to begun", self.assigned_wait.clone());
         registry.register("job_execution_seconds", "From begun to ended", self.execution.clone());
@@ -355,6 +328,7 @@ impl Metrics {
 
     fn event(&self, job: &Job, event: &Event) {
         let EventKind::Moved { cause, to, retry_status, .. } = event.kind else { return };
+        self.queues.event(job, event);
         if let Some(outcome) = forge_outcome(to).filter(|_| retry_status != RetryStatus::WillRetry) {
             if event.attempt > 1 {
                 self.retried_ends.get_or_create(&EndedLabel { outcome }).inc();

@@ -12,7 +12,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use forgerun_core::catalog::Kind;
-use forgerun_core::state::State as JobState;
 use forgerun_engine::WorkerHandle;
 use forgerun_problem::schema;
 use schemars::JsonSchema;
@@ -20,7 +19,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::{App, NotReady};
-use crate::dialects::admin::queues;
+use crate::dialects::admin::queues::gauges;
 use crate::documents::{Document, asyncapi, openapi};
 use crate::http::{
     accept, respond,
@@ -238,14 +237,8 @@ async fn webhook_keys(State(app): State<Arc<App>>) -> Response {
 
 /// For Prometheus. Counts from the store are read now.
 async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    if let Ok(queues) = app.engine.store().queues().await {
-        let waiting: i64 = queues.iter().map(|queue| queue.counts.of(JobState::Queued)).sum();
-        let active: i64 = queues.iter().map(|queue| queue.counts.active()).sum();
-        app.metrics.queue_depth.set(waiting);
-        app.metrics.active.set(active);
-    }
-    if let Ok(queues) = queues::unattended(&app).await {
-        app.metrics.set_unattended(queues.into_iter());
+    if let Ok(queues) = gauges::read(&app, app.config.metrics.queues_max).await {
+        app.metrics.queues.set(&queues);
     }
     if let Ok(n_dead) = app.engine.store().dead_letters(DEAD_LETTERS_COUNTED_MAX).await {
         app.metrics.dead_letter_depth.set(n_dead as i64);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use forgerun_core::delivery::{
-    Chain, Delivery, DeliveryFailure, DeliveryPolicy, DeliveryStage, DeliverySubject,
+    Chain, Delivery, DeliveryFailure, DeliveryPolicy, DeliverySchedule, DeliveryStage, DeliverySubject,
 };
 use forgerun_core::id::DeliveryId;
 use forgerun_core::time::Time;
@@ -34,9 +34,11 @@ pub(crate) fn options(world: &World) -> DeliveryOptions {
     let slots = |most: u64| 1 + world.below(if tiny { 2 } else { most }) as usize;
     DeliveryOptions {
         policy: DeliveryPolicy {
-            attempts_max: 2 + world.below(3) as u32,
-            base: Duration::from_millis(200),
-            max: Duration::from_secs(2),
+            schedule: DeliverySchedule::Doubling {
+                attempts_max: 2 + world.below(3) as u32,
+                base: Duration::from_millis(200),
+                max: Duration::from_secs(2),
+            },
             disable_after: Duration::from_secs(10),
         },
         lease: LEASE,

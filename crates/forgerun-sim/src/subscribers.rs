@@ -5,7 +5,7 @@ use forgerun_core::command::{OwnedWebhook, WebhookChange, WebhookCommand};
 use forgerun_core::history::EventName;
 use forgerun_core::id::ClientId;
 use forgerun_core::time::Time;
-use forgerun_core::webhook::{Envelope, Events, Health, Secrets, Webhook};
+use forgerun_core::webhook::{Envelope, Events, Health, Secrets, Webhook, WebhookFilter};
 use forgerun_engine::{Clock, Engine};
 
 use crate::run::SimContext;
@@ -18,7 +18,7 @@ pub(crate) async fn act(context: &SimContext, engine: &Engine, client: ClientId)
     let Ok(webhooks) = engine.store().webhooks(client, None, HOOKS_MAX).await else { return };
     let picked = webhooks.get(context.world.below(HOOKS_MAX as u64) as usize);
     let command = match picked {
-        None => WebhookCommand::Register(webhook(context, engine, client)),
+        None => WebhookCommand::Register(webhook(context, engine, client).into()),
         Some(webhook) => {
             let owned = OwnedWebhook::new(webhook.id, client);
             match context.world.below(6) {
@@ -50,6 +50,7 @@ fn webhook(context: &SimContext, engine: &Engine, client: ClientId) -> Webhook {
         url: format!("http://hook/{id}"),
         events: filters[context.world.below(3) as usize],
         envelope: Envelope::None,
+        filter: WebhookFilter::default(),
         description: None,
         secrets: Secrets { current: vec![7; 32], previous: None },
         created_at: now,

@@ -40,11 +40,7 @@ pub const fn forge_outcome(state: State) -> Option<&'static str> {
 
 /// ForgeRun's word for the form of a job.
 pub const fn forge_type(form: JobForm) -> &'static str {
-    match form {
-        JobForm::Execute => "EXECUTE",
-        JobForm::Deferred => "DEFERRED",
-        JobForm::EmitEvent => "EMIT_EVENT",
-    }
+    form.as_str()
 }
 
 /// Reads ForgeRun's word for the form of a job, in any case.

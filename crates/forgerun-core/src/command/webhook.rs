@@ -9,11 +9,11 @@ use core::time::Duration;
 use crate::delivery::{Chain, Delivery, DeliveryAttempt, DeliveryFailure, DeliveryPolicy, Endpoint};
 use crate::id::{ClientId, DeliveryId, WebhookId};
 use crate::time::Time;
-use crate::webhook::{Envelope, Events, SigningKey, Webhook};
+use crate::webhook::{Envelope, Events, SigningKey, Webhook, WebhookFilter};
 
 #[derive(Clone, Debug)]
 pub enum WebhookCommand {
-    Register(Webhook),
+    Register(Box<Webhook>),
     Update {
         webhook: OwnedWebhook,
         change: WebhookChange,
@@ -39,7 +39,7 @@ pub enum WebhookCommand {
 }
 
 impl WebhookCommand {
-    pub const fn webhook(&self) -> OwnedWebhook {
+    pub fn webhook(&self) -> OwnedWebhook {
         match self {
             WebhookCommand::Register(webhook) => OwnedWebhook::new(webhook.id, webhook.client),
             WebhookCommand::Update { webhook, .. }
@@ -71,6 +71,7 @@ pub struct WebhookChange {
     pub url: Option<String>,
     pub events: Option<Events>,
     pub envelope: Option<Envelope>,
+    pub filter: Option<WebhookFilter>,
     /// `Some(None)` removes the description.
     pub description: Option<Option<String>>,
     /// Whether deliveries are sent. Enabling a webhook resets its health.

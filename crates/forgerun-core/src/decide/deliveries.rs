@@ -158,7 +158,7 @@ impl WorkingSet<'_> {
             SendResult::Gone(_) => DeliveryStage::Failed(self.now, DeliveryFailure::Gone),
             SendResult::Dropped(failure) => DeliveryStage::Failed(self.now, *failure),
             SendResult::PutOff(until) => DeliveryStage::Waiting((*until).max(self.now)),
-            SendResult::Failed { .. } if delivery.attempts >= settle.policy.attempts_max => {
+            SendResult::Failed { .. } if delivery.attempts >= settle.policy.schedule.attempts_max() => {
                 DeliveryStage::Failed(self.now, DeliveryFailure::Exhausted)
             }
             SendResult::Failed { retry_after, .. } => {

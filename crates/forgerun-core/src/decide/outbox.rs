@@ -70,12 +70,14 @@ impl Outbox {
         head.callback.is_some() || self.webhooks_of.contains_key(&head.client)
     }
 
-    /// Endpoints of an event: webhooks that subscribe to it, and the job's callback, unless one of
-    /// the webhooks has the same URL.
+    /// Endpoints of an event: webhooks that subscribe to it and whose filter fits, and the job's
+    /// callback, unless one of the webhooks has the same URL.
     pub(super) fn listeners(&self, head: &Head, event: &Event) -> Vec<Endpoint> {
         let all = self.webhooks_of(head.client);
-        let listening: Vec<&Webhook> =
-            all.filter(|webhook| webhook.disabled.is_none() && webhook.events.matches(event)).collect();
+        let listens = |webhook: &&Webhook| {
+            webhook.disabled.is_none() && webhook.events.matches(event) && webhook.filter.fits(head)
+        };
+        let listening: Vec<&Webhook> = all.filter(listens).collect();
         let told = |url: &str| listening.iter().any(|webhook| webhook.url == url);
         let callback = head.callback.iter().filter(|url| !told(url)).cloned().map(Endpoint::Callback);
         listening.iter().map(|webhook| Endpoint::Webhook(webhook.id)).chain(callback).collect()

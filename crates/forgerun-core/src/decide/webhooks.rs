@@ -46,7 +46,7 @@ impl WorkingSet<'_> {
                 if known >= limits::WEBHOOKS_MAX {
                     return Err(Refusal::TooManyWebhooks);
                 }
-                Ok(self.save_webhook(webhook.clone()))
+                Ok(self.save_webhook(Webhook::clone(webhook)))
             }
             WebhookCommand::Update { webhook, change } => self.update_webhook(*webhook, change),
             WebhookCommand::Rotate { webhook, secret, previous_until } => {
@@ -91,13 +91,16 @@ impl WorkingSet<'_> {
 
     fn update_webhook(&mut self, owned: OwnedWebhook, change: &WebhookChange) -> Result<Answer, Refusal> {
         let mut webhook = self.own_webhook(owned)?.clone();
-        let WebhookChange { url, events, envelope, description, enabled } = change;
+        let WebhookChange { url, events, envelope, filter, description, enabled } = change;
         if let Some(url) = url {
             self.check_url(owned.client, owned.webhook, url)?;
             webhook.url.clone_from(url);
         }
         webhook.events = events.unwrap_or(webhook.events);
         webhook.envelope = envelope.unwrap_or(webhook.envelope);
+        if let Some(filter) = filter {
+            webhook.filter.clone_from(filter);
+        }
         if let Some(description) = description {
             webhook.description.clone_from(description);
         }

@@ -1,8 +1,27 @@
-//! Texts of a job: bounds and media types.
+//! Texts of a job: its type, bounds, and media types.
 
 use alloc::string::String;
 
+use super::{Head, JobForm};
 use crate::limits;
+
+impl JobForm {
+    /// ForgeRun's word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            JobForm::Execute => "EXECUTE",
+            JobForm::Deferred => "DEFERRED",
+            JobForm::EmitEvent => "EMIT_EVENT",
+        }
+    }
+}
+
+impl Head {
+    /// The type of the job; of one without, the word for its form.
+    pub fn type_name(&self) -> &str {
+        if self.job_type.is_empty() { self.form.as_str() } else { &self.job_type }
+    }
+}
 
 /// Whether a text is a media type of RFC 9110: two tokens and a slash, then parameters. Browsers
 /// guess the type of anything else.

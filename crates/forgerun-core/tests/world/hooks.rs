@@ -11,19 +11,19 @@ use forgerun_core::command::{
     Answer, ClaimedDeliveries, Command, DeliveryClaim, DeliveryCommand, OwnedWebhook, SendResult, Settle,
     WebhookChange, WebhookCommand,
 };
-use forgerun_core::delivery::{Delivery, DeliveryAttempt, DeliveryPolicy, DeliveryStage, DeliverySubject};
+use forgerun_core::delivery::{
+    Delivery, DeliveryAttempt, DeliveryPolicy, DeliverySchedule, DeliveryStage, DeliverySubject,
+};
 use forgerun_core::id::WebhookId;
 use forgerun_core::time::Time;
-use forgerun_core::webhook::{Envelope, Events, Health, Secrets, Webhook};
+use forgerun_core::webhook::{Envelope, Events, Health, Secrets, Webhook, WebhookFilter};
 
 use super::World;
 use super::build::{CLIENT, secs};
 
 /// Three attempts, waits of exactly nothing, disabled after a minute of failures.
 pub(crate) const POLICY: DeliveryPolicy = DeliveryPolicy {
-    attempts_max: 3,
-    base: Duration::ZERO,
-    max: Duration::ZERO,
+    schedule: DeliverySchedule::Doubling { attempts_max: 3, base: Duration::ZERO, max: Duration::ZERO },
     disable_after: Duration::from_secs(60),
 };
 
@@ -35,6 +35,7 @@ pub(crate) fn hook(n: u128, set: impl FnOnce(&mut Webhook)) -> Webhook {
         url: format!("http://receiver/{n}"),
         events: Events::ALL,
         envelope: Envelope::None,
+        filter: WebhookFilter::default(),
         description: None,
         secrets: Secrets { current: vec![n as u8; 32], previous: None },
         created_at: Time::from_millis(1_000_000),
@@ -48,7 +49,7 @@ pub(crate) fn hook(n: u128, set: impl FnOnce(&mut Webhook)) -> Webhook {
 }
 
 pub(crate) fn register(webhook: Webhook) -> Command {
-    Command::Webhook(WebhookCommand::Register(webhook))
+    Command::Webhook(WebhookCommand::Register(webhook.into()))
 }
 
 pub(crate) fn own(n: u128) -> OwnedWebhook {

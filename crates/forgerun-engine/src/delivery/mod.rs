@@ -33,7 +33,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forgerun_core::delivery::DeliveryPolicy;
+use forgerun_core::delivery::{DeliveryPolicy, DeliverySchedule};
 
 use crate::Engine;
 use crate::loops::Loops;
@@ -67,9 +67,11 @@ impl Default for DeliveryOptions {
     fn default() -> Self {
         DeliveryOptions {
             policy: DeliveryPolicy {
-                attempts_max: 6,
-                base: Duration::from_millis(500),
-                max: Duration::from_secs(30),
+                schedule: DeliverySchedule::Doubling {
+                    attempts_max: 6,
+                    base: Duration::from_millis(500),
+                    max: Duration::from_secs(30),
+                },
                 disable_after: Duration::from_secs(24 * 3600),
             },
             lease: Duration::from_secs(30),

@@ -47,6 +47,7 @@ struct SendInFlight {
     send: u64,
     delivery: Delivery,
     webhook: Option<Arc<Webhook>>,
+    job: Option<Arc<Job>>,
     began: Time,
 }
 
@@ -126,7 +127,7 @@ impl DeliveryRunner {
             Ok(TakeResult::Found { prepared, pointless }) => {
                 self.due = true;
                 for (delivery, failure) in pointless {
-                    self.settle(delivery, None, SendResult::Dropped(failure));
+                    self.settle(delivery, None, None, SendResult::Dropped(failure));
                 }
                 let now = self.engine.now();
                 // A delivery held longer than its lease is not sent: another courier has it.
@@ -146,13 +147,14 @@ impl DeliveryRunner {
     }
 
     fn launch(&mut self, send: u64, prepared: PreparedDelivery, began: Time) {
-        let (delivery, webhook) = (prepared.delivery.clone(), prepared.webhook.clone());
+        let (delivery, webhook, job) =
+            (prepared.delivery.clone(), prepared.webhook.clone(), prepared.job.clone());
         let (engine, courier) = (self.engine.clone(), self.courier.clone());
         let task = self.sends.spawn(async move {
             let report = courier.send(prepared).await;
             (report, engine.now().since(began))
         });
-        self.in_flight.insert(task.id(), SendInFlight { send, delivery, webhook, began });
+        self.in_flight.insert(task.id(), SendInFlight { send, delivery, webhook, job, began });
     }
 
     fn sent(&mut self, ended: Result<(Id, (AttemptReport, Duration)), JoinError>) {
@@ -165,22 +167,28 @@ impl DeliveryRunner {
                 (broken.id(), AttemptReport { verdict, status: None, error }, Duration::ZERO)
             }
         };
-        let Some(SendInFlight { send, delivery, webhook, began }) = self.in_flight.remove(&id) else {
+        let Some(SendInFlight { send, delivery, webhook, job, began }) = self.in_flight.remove(&id) else {
             return;
         };
         let good = report.verdict == AttemptVerdict::Delivered;
         let late = self.endpoints.ended(send, good, self.engine.now());
         self.put_off(late);
-        self.settle(delivery, webhook, report.into_sent(began, took));
+        self.settle(delivery, webhook, job.as_deref(), report.into_sent(began, took));
     }
 
     fn put_off(&mut self, prepared: Vec<(Time, PreparedDelivery)>) {
         for (until, prepared) in prepared {
-            self.settle(prepared.delivery, prepared.webhook, SendResult::PutOff(until));
+            self.settle(prepared.delivery, prepared.webhook, None, SendResult::PutOff(until));
         }
     }
 
-    fn settle(&mut self, delivery: Delivery, webhook: Option<Arc<Webhook>>, sent: SendResult) {
+    fn settle(
+        &mut self,
+        delivery: Delivery,
+        webhook: Option<Arc<Webhook>>,
+        job: Option<&Job>,
+        sent: SendResult,
+    ) {
         let (engine, until) = (self.engine.clone(), self.engine.now() + self.options.lease);
         let settle = Settle {
             delivery: delivery.id,
@@ -189,7 +197,7 @@ impl DeliveryRunner {
             fence: delivery.fence,
             health_of: webhook.as_ref().and_then(|webhook| health_of(webhook, &sent, engine.now())),
             sent,
-            policy: self.options.policy,
+            policy: self.options.policy.about(job),
         };
         self.settling.spawn(settle_until(engine, settle, until));
     }

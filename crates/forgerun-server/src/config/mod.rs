@@ -34,9 +34,9 @@ pub use complaint::{Complaint, Invalid, Origin};
 pub use secret::Secret;
 pub use sections::{
     Alerts, Amqp, Api, Asyncops, Auth, Catalog, CloudEvents, Exec, Grpc, Idempotency, JobRetention, Kafka,
-    KafkaSasl, KafkaTls, Limits, Log, Nats, NatsLogin, NatsTls, Ojs, Operation, Operations, Problem,
-    ResultStore, Results, Retention, Retry, RetryModes, Server, Sim, SinkEvents, Sinks, Telemetry, Tls,
-    Webhooks, Workers,
+    KafkaSasl, KafkaTls, Limits, Log, MetricsConfig, Nats, NatsLogin, NatsTls, Ojs, Operation, Operations,
+    Problem, ResultStore, Results, Retention, Retry, RetryModes, Server, Sim, SinkEvents, Sinks, Telemetry,
+    Tls, Webhooks, Workers,
 };
 pub use sources::{CommandMode, File, Flag, Sources};
 pub use values::{
@@ -79,6 +79,7 @@ pub struct Config {
     pub nats: Nats,
     pub telemetry: Telemetry,
     pub alerts: Alerts,
+    pub metrics: MetricsConfig,
     pub operations: Operations,
     settings: Settings,
 }
@@ -142,6 +143,7 @@ impl Config {
             cloudevents,
             telemetry: Telemetry::read(from),
             alerts: Alerts::read(from),
+            metrics: MetricsConfig::read(from),
             operations: Operations::default(),
             server,
             settings,

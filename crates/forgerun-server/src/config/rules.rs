@@ -1,5 +1,6 @@
 //! Rules between keys: values that are valid alone and conflict with each other.
 
+use forgerun_core::delivery::DeliverySchedule;
 use forgerun_store::postgres::Postgres;
 
 use super::Config;
@@ -15,6 +16,9 @@ const ADMIN_TOKEN_BITS_MIN: f64 = 128.0;
 /// The largest object: 10,000 parts of 8 MiB (`forgerun_store::objects`, which not every build
 /// has).
 const OBJECT_BYTES_MAX: u64 = 10_000 * 8 * 1024 * 1024;
+
+/// Attempts of a delivery: a hundred retries.
+const DELIVERY_ATTEMPTS_MAX: u32 = 101;
 
 /// Whether the rule holds, the key to change, and the reason.
 type Rule = (bool, &'static str, &'static str);
@@ -176,9 +180,14 @@ fn anywhere(config: &Config) -> Vec<Rule> {
         ),
         (retry.wait_base <= retry.wait_max, "retry.base_ms", "must not be longer than retry.max_ms"),
         (
-            webhooks.wait_base <= webhooks.wait_max,
+            !matches!(webhooks.schedule, DeliverySchedule::Doubling { base, max, .. } if base > max),
             "webhooks.base_ms",
             "must not be longer than webhooks.max_ms",
+        ),
+        (
+            webhooks.schedule.attempts_max() <= DELIVERY_ATTEMPTS_MAX,
+            "webhooks.retry_schedule",
+            "must have at most 100 waits",
         ),
         (
             limits.max_job_payload_bytes < limits.max_body_bytes,

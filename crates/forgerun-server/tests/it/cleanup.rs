@@ -13,7 +13,7 @@ use forgerun_core::delivery::DeliveryAttempt;
 use forgerun_core::id::{ClientId, JobId, WebhookId};
 use forgerun_core::job::{Head, Input, Name};
 use forgerun_core::time::Time;
-use forgerun_core::webhook::{Envelope, Events, Health, Secrets, Webhook};
+use forgerun_core::webhook::{Envelope, Events, Health, Secrets, Webhook, WebhookFilter};
 use forgerun_core::{Answer, Command, decide, wants};
 use forgerun_engine::{Clock, DeliveryOptions, SystemClock};
 use forgerun_store::Store;
@@ -102,6 +102,7 @@ async fn delivery(store: &dyn Store, now: Time) {
         url: format!("http://127.0.0.1:9/{id}"),
         events: Events::ALL,
         envelope: Envelope::None,
+        filter: WebhookFilter::default(),
         description: None,
         secrets: Secrets { current: vec![1; 32], previous: None },
         created_at: now,
@@ -111,8 +112,12 @@ async fn delivery(store: &dyn Store, now: Time) {
         n_notices: 0,
     };
     let test = WebhookCommand::Test(OwnedWebhook::new(id, webhook.client));
-    apply(store, now, vec![Command::Webhook(WebhookCommand::Register(webhook)), Command::Webhook(test)])
-        .await;
+    apply(
+        store,
+        now,
+        vec![Command::Webhook(WebhookCommand::Register(webhook.into())), Command::Webhook(test)],
+    )
+    .await;
     let take = DeliveryClaim { limit: 1, lease: Duration::from_secs(1), closed: BTreeMap::new() };
     let mut answers = apply(store, now, vec![Command::Delivery(DeliveryCommand::Take(take))]).await;
     let Some(Answer::Taken(taken)) = answers.pop() else { panic!("not taken") };

@@ -78,6 +78,19 @@ fn metrics_have_the_names_of_the_specification_and_fit_what_happened() {
         assert!(text.contains(&format!("\n{name} ")), "{name} in {text}");
     }
     assert!(text.contains("scenario=\"SUCCESS_FAST\""), "{text}");
+    let pair = "queue=\"default\",type=\"EXECUTE\"";
+    for line in [
+        "forgerun_queue_jobs{queue=\"default\",state=\"SUCCEEDED\"} 1".to_owned(),
+        "forgerun_queue_unattended{queue=\"default\"} 0".to_owned(),
+        format!("forgerun_jobs_ended_total{{{pair},outcome=\"SUCCESS\"}} 1"),
+        format!("forgerun_jobs_ended_total{{{pair},outcome=\"CANCELED\"}} 0"),
+        format!("forgerun_job_retries_total{{{pair}}} 1"),
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} in {text}");
+    }
+    for name in ["forgerun_job_wait_seconds_count", "forgerun_job_run_seconds_count"] {
+        assert!(sum(&text, name) >= 3.0, "{name} in {text}");
+    }
     for id in &ids {
         assert!(!text.contains(id.as_str()), "no label names a job");
     }

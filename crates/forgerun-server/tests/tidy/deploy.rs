@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::repo;
 
-const REGISTRIES: [&str; 4] = [
+const REGISTRIES: [&str; 5] = [
     "crates/forgerun-server/src/metrics.rs",
+    "crates/forgerun-server/src/metrics/queues.rs",
     "crates/forgerun-server/src/bridge/metrics.rs",
     "crates/forgerun-server/src/sinks/metrics.rs",
     "crates/forgerun-server/src/webhooks/metrics.rs",
@@ -383,7 +384,7 @@ fn the_alerts_that_the_documents_ask_for_are_there() {
     let alerts = repo::read(ALERTS);
     for (key, name, condition) in [
         ("alert", "ForgeRunQueueDeep", "forgerun:queue_depth > 1000"),
-        ("alert", "ForgeRunQueueOld", "forgerun:queue_age_seconds:estimate > 300"),
+        ("alert", "ForgeRunQueueOld", "max by (job, queue) (forgerun_queue_oldest_seconds) > 300"),
         ("alert", "ForgeRunFailureRate", "forgerun:failure_ratio:rate10m > 0.05"),
         ("alert", "ForgeRunWorkersGone", "max by (job, queue) (forgerun_queue_unattended) == 1"),
         ("alert", "ForgeRunDeadLetters", "max by (job) (job_dead_letter_depth) > 0"),
@@ -414,6 +415,9 @@ fn the_dashboard_shows_what_the_documents_ask_for() {
         ("P99", "histogram_quantile(0.99, sum by (le) (rate(job_execution_seconds_bucket"),
         ("worker rate", "rate(job_execution_seconds_count"),
         ("dead letters", "max(job_dead_letter_depth"),
+        ("depth by queue", "max by (queue) (forgerun_queue_jobs"),
+        ("wait by queue", "sum by (le, queue) (rate(forgerun_job_wait_seconds_bucket"),
+        ("duration by type", "sum by (le, queue, type) (rate(forgerun_job_run_seconds_bucket"),
     ] {
         assert!(panels.iter().any(|panel| panel.contains(part)), "no panel shows {what}");
     }

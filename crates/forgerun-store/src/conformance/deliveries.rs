@@ -7,20 +7,24 @@ use forgerun_core::command::{
     Answer, ClaimedDeliveries, Command, DeliveryClaim, DeliveryCommand, OwnedWebhook, SendResult, Settle,
     SigningCommand, WebhookChange, WebhookCommand,
 };
-use forgerun_core::delivery::{Delivery, DeliveryAttempt, DeliveryFailure, DeliveryPolicy, Endpoint};
+use forgerun_core::delivery::{
+    Delivery, DeliveryAttempt, DeliveryFailure, DeliveryPolicy, DeliverySchedule, Endpoint,
+};
 use forgerun_core::history::EventName;
 use forgerun_core::id::{ClientId, SigningKeyId, WebhookId};
 use forgerun_core::time::Time;
-use forgerun_core::webhook::{Envelope, Events, Health, Secrets, SigningKey, Webhook};
+use forgerun_core::webhook::{Envelope, Events, Health, Secrets, SigningKey, Webhook, WebhookFilter};
 
 use super::dice::Dice;
 use super::make::{START, client, secs};
 
 /// Three attempts a second apart.
 pub(super) const POLICY: DeliveryPolicy = DeliveryPolicy {
-    attempts_max: 3,
-    base: Duration::from_secs(1),
-    max: Duration::from_secs(1),
+    schedule: DeliverySchedule::Doubling {
+        attempts_max: 3,
+        base: Duration::from_secs(1),
+        max: Duration::from_secs(1),
+    },
     disable_after: Duration::from_secs(60),
 };
 
@@ -32,6 +36,7 @@ pub(super) fn hook(n: u128) -> Webhook {
         url: format!("http://receiver/{n}"),
         events: Events::ALL,
         envelope: Envelope::None,
+        filter: WebhookFilter::default(),
         description: None,
         secrets: Secrets { current: vec![n as u8; 32], previous: None },
         created_at: START,
@@ -43,7 +48,7 @@ pub(super) fn hook(n: u128) -> Webhook {
 }
 
 pub(super) fn register(webhook: Webhook) -> Command {
-    Command::Webhook(WebhookCommand::Register(webhook))
+    Command::Webhook(WebhookCommand::Register(webhook.into()))
 }
 
 pub(super) fn owned(webhook: &Webhook) -> OwnedWebhook {

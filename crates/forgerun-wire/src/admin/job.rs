@@ -117,7 +117,7 @@ impl AdminJob {
 
 /// What its submitter calls a job; under `/v1`, where jobs have no type, its form.
 pub fn job_type(job: &Job) -> &str {
-    if job.head.job_type.is_empty() { words::forge_type(job.head.form) } else { &job.head.job_type }
+    job.head.type_name()
 }
 
 /// The workflow that a job is a step of, or that it is.

@@ -3,7 +3,7 @@
 use forgerun_core::catalog::Kind;
 use forgerun_core::history::EventName;
 use forgerun_core::time::Time;
-use forgerun_core::webhook::{Envelope, Events, Webhook};
+use forgerun_core::webhook::{Envelope, Events, Webhook, WebhookFilter};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -16,6 +16,13 @@ use crate::{time, words};
 
 /// The longest description, in bytes.
 pub(crate) const DESCRIPTION_BYTES_MAX: usize = 255;
+
+/// Entries of a list of a filter.
+const FILTER_ENTRIES_MAX: usize = 50;
+/// The longest entry, in bytes.
+const FILTER_ENTRY_BYTES_MAX: usize = 255;
+/// The lists of a filter.
+const FILTER_LISTS: [&str; 3] = ["queues", "types", "tags"];
 
 /// Every name that a filter may have, and what it stands for.
 const NAMES: [(&str, Events); 13] = [
@@ -75,6 +82,8 @@ pub struct WebhookRequest {
     pub events: Option<Events>,
     /// How bodies are wrapped.
     pub envelope: Option<Envelope>,
+    /// Which jobs it wants to hear of.
+    pub filter: Option<WebhookFilter>,
     /// What it is for; the inner `None` takes it away.
     pub description: Option<Option<String>>,
     /// Whether anything is sent.
@@ -93,6 +102,17 @@ request_body! {
         },
         /// Whether bodies are CloudEvents, and in which mode; or events of Open Job Spec.
         "envelope": words(&["none", "cloudevents", "cloudevents-binary", "ojs"]),
+        /// Only jobs that fit every list given here; a job fits a list if it fits one entry. `*` in a type stands for any characters.
+        "filter": {
+            let entries = || json!({
+                "type": "array", "maxItems": FILTER_ENTRIES_MAX,
+                "items": {"type": "string", "minLength": 1, "maxLength": FILTER_ENTRY_BYTES_MAX},
+            });
+            maybe(json!({
+                "type": "object", "additionalProperties": false,
+                "properties": {"queues": entries(), "types": entries(), "tags": entries()},
+            }))
+        },
         /// For people.
         "description": maybe(short(DESCRIPTION_BYTES_MAX)),
         /// Whether anything is sent.
@@ -132,6 +152,7 @@ fn read(bytes: &[u8], required: &[&str]) -> Result<WebhookRequest, Box<RefusedRe
         url: reader.text("url"),
         events: reader.events(),
         envelope: reader.envelope(),
+        filter: reader.filter(),
         description: reader.description(),
         enabled: reader.truth("enabled"),
     };
@@ -208,6 +229,44 @@ impl WebhookReader<'_> {
         }
     }
 
+    fn filter(&mut self) -> Option<WebhookFilter> {
+        let members = match self.members.get("filter")? {
+            Value::Null => return Some(WebhookFilter::default()),
+            Value::Object(members) => members,
+            _ => {
+                self.malformed.push(violation("filter", "must be an object or null", "type"));
+                return None;
+            }
+        };
+        for name in members.keys().filter(|name| !FILTER_LISTS.contains(&name.as_str())) {
+            let detail =
+                format!("`{}` is unknown; expected one of {}", quoted(name), FILTER_LISTS.join(", "));
+            self.malformed.push(violation("filter", &detail, "additionalProperties"));
+        }
+        let [queues, types, tags] = FILTER_LISTS.map(|name| self.entries(members, name));
+        Some(WebhookFilter { queues, types, tags })
+    }
+
+    fn entries(&mut self, filter: &Map<String, Value>, name: &str) -> Vec<String> {
+        let Some(list) = filter.get(name).filter(|list| !list.is_null()) else { return Vec::new() };
+        let path = format!("filter/{name}");
+        let text = |entry: &Value| entry.as_str().map(str::to_owned);
+        let entries: Option<Vec<String>> = list.as_array().and_then(|list| list.iter().map(text).collect());
+        let Some(entries) = entries else {
+            self.malformed.push(violation(&path, "must be a list of strings", "type"));
+            return Vec::new();
+        };
+        if entries.len() > FILTER_ENTRIES_MAX {
+            let detail = format!("must have at most {FILTER_ENTRIES_MAX} entries");
+            self.invalid.push(violation(&path, &detail, "maxItems"));
+        }
+        if entries.iter().any(|entry| entry.is_empty() || entry.len() > FILTER_ENTRY_BYTES_MAX) {
+            let detail = format!("must have entries of 1 to {FILTER_ENTRY_BYTES_MAX} bytes");
+            self.invalid.push(violation(&path, &detail, "length"));
+        }
+        entries
+    }
+
     fn description(&mut self) -> Option<Option<String>> {
         if self.members.get("description")?.is_null() {
             return Some(None);
@@ -234,6 +293,9 @@ pub struct WebhookView {
     /// How bodies are wrapped.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::Envelope"))]
     pub envelope: &'static str,
+    /// Which jobs it hears of; absent if of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<WebhookFilterView>,
     /// What it is for.
     pub description: Option<String>,
     /// When it was registered.
@@ -255,6 +317,28 @@ pub struct WebhookView {
     /// Until when they are signed with the secret before too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub previous_secret_until: Option<String>,
+}
+
+/// Which jobs a webhook hears of: those that fit every list, and of each list one entry.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "WebhookFilter"))]
+pub struct WebhookFilterView {
+    /// Names of queues.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<String>,
+    /// Types; `*` stands for any characters.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<String>,
+    /// Tags.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+}
+
+impl WebhookFilterView {
+    fn new(filter: &WebhookFilter) -> Option<WebhookFilterView> {
+        let WebhookFilter { queues, types, tags } = filter.clone();
+        (!filter.is_empty()).then_some(WebhookFilterView { queues, types, tags })
+    }
 }
 
 /// How deliveries to a webhook have gone.
@@ -288,6 +372,7 @@ impl WebhookView {
                 Envelope::Binary => "cloudevents-binary",
                 Envelope::Ojs => "ojs",
             },
+            filter: WebhookFilterView::new(&webhook.filter),
             description: webhook.description.clone(),
             created_at: time::millis(webhook.created_at),
             updated_at: time::millis(webhook.updated_at),
@@ -363,6 +448,16 @@ mod tests {
                 vec!["#/events", "#/envelope"],
             ),
             (
+                r#"{"url":"http://a","events":["*"],"filter":{"tag":["x"],"types":"y"}}"#,
+                Kind::MalformedRequest,
+                vec!["#/filter", "#/filter/types"],
+            ),
+            (
+                r#"{"url":"http://a","events":["*"],"filter":{"queues":["a",""]}}"#,
+                Kind::InvalidArgs,
+                vec!["#/filter/queues"],
+            ),
+            (
                 r#"{"url":"http://a","events":["*"],"enabled":"no"}"#,
                 Kind::MalformedRequest,
                 vec!["#/enabled"],
@@ -377,5 +472,10 @@ mod tests {
         assert_eq!(read_webhook_change(b"{}").unwrap(), WebhookRequest::default());
         let change = read_webhook_change(br#"{"description":null,"enabled":false}"#).unwrap();
         assert_eq!((change.description, change.enabled), (Some(None), Some(false)));
+        let change = read_webhook_change(br#"{"filter":{"types":["invoice.*"],"tags":[]}}"#).unwrap();
+        let filter = WebhookFilter { types: vec!["invoice.*".into()], ..WebhookFilter::default() };
+        assert_eq!(change.filter, Some(filter));
+        let change = read_webhook_change(br#"{"filter":null}"#).unwrap();
+        assert_eq!(change.filter, Some(WebhookFilter::default()));
     }
 }

@@ -70,13 +70,13 @@ fn what_is_behind_waits_until_the_first_is_delivered_or_given_up() {
     assert_eq!(first.len(), 1, "one per chain");
     assert_eq!(world.n_deliveries(|stage| *stage == DeliveryStage::Blocked), 1);
     world.ask(claim("q", 1));
-    for _ in 0..POLICY.attempts_max - 1 {
+    for _ in 0..POLICY.schedule.attempts_max() - 1 {
         let taken = world.courier(9).deliveries.into_iter().chain(first.clone()).next().unwrap();
         let current = world.deliveries[&taken.id].clone();
         world.ask(settle(&current, broke()));
     }
     let last = world.courier(9).deliveries.remove(0);
-    assert_eq!((last.id, last.attempts), (first[0].id, POLICY.attempts_max));
+    assert_eq!((last.id, last.attempts), (first[0].id, POLICY.schedule.attempts_max()));
     world.ask(settle(&last, broke()));
     assert_eq!(
         world.deliveries[&last.id].stage,
@@ -180,7 +180,7 @@ fn an_endpoint_is_disabled_when_it_failed_for_long_and_often_and_not_before() {
     world.ask(register(hook(1, |webhook| webhook.events = Events::only(EventName::Created))));
     let give_up_one = |world: &mut World, n: u128| {
         world.ask(submit([plain(n)]));
-        for _ in 0..POLICY.attempts_max {
+        for _ in 0..POLICY.schedule.attempts_max() {
             let taken = world.courier(9).deliveries.remove(0);
             world.ask(settle(&taken, broke()));
         }

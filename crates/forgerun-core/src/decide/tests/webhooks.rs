@@ -12,7 +12,7 @@ use crate::history::EventName;
 use crate::id::{ClientId, SigningKeyId, WebhookId};
 use crate::limits;
 use crate::time::Time;
-use crate::webhook::{DisabledReason, Envelope, Events, SigningKey, Webhook};
+use crate::webhook::{DisabledReason, Envelope, Events, SigningKey, Webhook, WebhookFilter};
 use crate::world::World;
 use crate::world::build::*;
 use crate::world::hooks::*;
@@ -106,6 +106,7 @@ fn an_update_changes_what_it_names() {
         url: Some("http://elsewhere/".into()),
         events: Some(Events::only(EventName::Failed)),
         envelope: Some(Envelope::Binary),
+        filter: Some(WebhookFilter { tags: vec!["eu".into()], ..WebhookFilter::default() }),
         description: Some(Some("mine".into())),
         enabled: Some(false),
     };
@@ -118,7 +119,7 @@ fn an_update_changes_what_it_names() {
         after.disabled.map(|disabled| (disabled.at, disabled.reason)),
         Some((world.now, DisabledReason::Owner))
     );
-    assert_eq!(after.secrets, before.secrets);
+    assert_eq!((after.filter.tags.as_slice(), &after.secrets), (&["eu".into()][..], &before.secrets));
     let taken = WebhookChange { url: Some("http://receiver/2".into()), ..WebhookChange::default() };
     let exists = Answer::Refused(Refusal::WebhookExists(WebhookId::from_u128(2)));
     assert_eq!(world.ask(update(1, taken)), exists);

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forgerun_core::command::{OwnedWebhook, WebhookCommand};
-use forgerun_core::delivery::{Delivery, DeliveryPolicy, DeliverySubject};
+use forgerun_core::delivery::{Delivery, DeliveryPolicy, DeliverySchedule, DeliverySubject};
 use forgerun_core::history::EventName;
 use forgerun_core::id::WebhookId;
 use forgerun_core::time::Time;
-use forgerun_core::webhook::{Envelope, Events, Health, Secrets, Webhook};
+use forgerun_core::webhook::{Envelope, Events, Health, Secrets, Webhook, WebhookFilter};
 use forgerun_core::{Answer, Command};
 use forgerun_engine::{
     AttemptReport, AttemptVerdict, Clock, Courier, DeliveryHandle, DeliveryLoop, DeliveryOptions,
@@ -136,7 +136,12 @@ impl Courier for Receivers {
 
 /// No regular look at the store: whatever happens was brought about by an alarm.
 fn options() -> DeliveryOptions {
-    let policy = DeliveryPolicy { base: Duration::from_secs(1), ..DeliveryOptions::default().policy };
+    let schedule = DeliverySchedule::Doubling {
+        attempts_max: 6,
+        base: Duration::from_secs(1),
+        max: Duration::from_secs(30),
+    };
+    let policy = DeliveryPolicy { schedule, ..DeliveryOptions::default().policy };
     DeliveryOptions { policy, refresh: 100 * HOUR, ..DeliveryOptions::default() }
 }
 
@@ -151,6 +156,7 @@ fn hook(n: u128, url: &str) -> Webhook {
         url: url.into(),
         events: Events::ALL,
         envelope: Envelope::None,
+        filter: WebhookFilter::default(),
         description: None,
         secrets: Secrets { current: vec![7; 32], previous: None },
         created_at: Time::ZERO,
@@ -162,7 +168,7 @@ fn hook(n: u128, url: &str) -> Webhook {
 }
 
 async fn register(world: &World, webhook: Webhook) {
-    world.engine.run(Command::Webhook(WebhookCommand::Register(webhook))).await.unwrap();
+    world.engine.run(Command::Webhook(WebhookCommand::Register(webhook.into()))).await.unwrap();
 }
 
 fn owned(n: u128) -> OwnedWebhook {

@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use forgerun_core::delivery::DeliverySchedule;
+use forgerun_wire::body;
 use forgerun_wire::members::UnknownMembers;
 
 use super::server::Server;
@@ -14,9 +16,7 @@ use crate::config::values::{ADDRESS, JobReportStatus, PATH, PrivateTargets, Reac
 #[derive(Clone, Debug)]
 pub struct Webhooks {
     pub timeout: Duration,
-    pub max_retries: u32,
-    pub wait_base: Duration,
-    pub wait_max: Duration,
+    pub schedule: DeliverySchedule,
     /// How long a webhook may fail before it is disabled.
     pub disable_after: Duration,
     pub sign: bool,
@@ -28,9 +28,7 @@ impl Webhooks {
         let auto = if server.may_be_local() { PrivateTargets::Local } else { PrivateTargets::Deny };
         Webhooks {
             timeout: from.millis("webhooks.timeout_ms", 1..=HOUR_S * 1000),
-            max_retries: from.whole("webhooks.max_retries", 0..=RETRIES_MAX),
-            wait_base: from.millis("webhooks.base_ms", 0..=DAY_MS),
-            wait_max: from.millis("webhooks.max_ms", 0..=DAY_MS),
+            schedule: delivery_schedule(from),
             disable_after: from.seconds("webhooks.disable_after_s", 0..=DAYS_MAX * DAY_S),
             sign: from.truth("webhooks.sign"),
             private_targets: from.one_of(
@@ -38,6 +36,23 @@ impl Webhooks {
                 &[("auto", auto), ("allow", PrivateTargets::Allow), ("deny", PrivateTargets::Deny)],
             ),
         }
+    }
+}
+
+/// The listed waits; or doubling ones, if one of their keys is set.
+fn delivery_schedule(from: &mut SettingsReader<'_>) -> DeliverySchedule {
+    const LISTED: &str = "webhooks.retry_schedule";
+    let listed = from.list(LISTED, "waits such as 30s or 1h30m", |text| body::span("", text).ok());
+    let retries: Option<u32> = from.whole_or_inherited("webhooks.max_retries", RETRIES_MAX, LISTED);
+    let base: Option<u64> = from.whole_or_inherited("webhooks.base_ms", DAY_MS, LISTED);
+    let max: Option<u64> = from.whole_or_inherited("webhooks.max_ms", DAY_MS, LISTED);
+    if retries.is_none() && base.is_none() && max.is_none() {
+        return DeliverySchedule::Listed(listed.into());
+    }
+    DeliverySchedule::Doubling {
+        attempts_max: retries.unwrap_or(5).saturating_add(1),
+        base: Duration::from_millis(base.unwrap_or(500)),
+        max: Duration::from_millis(max.unwrap_or(30_000)),
     }
 }
 

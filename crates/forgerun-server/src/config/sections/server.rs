@@ -153,6 +153,22 @@ impl Alerts {
     }
 }
 
+/// How many queues and types metrics name; the others are counted together.
+#[derive(Clone, Copy, Debug)]
+pub struct MetricsConfig {
+    pub queues_max: usize,
+    pub types_max: usize,
+}
+
+impl MetricsConfig {
+    pub(in crate::config) fn read(from: &mut SettingsReader<'_>) -> MetricsConfig {
+        MetricsConfig {
+            queues_max: from.whole("metrics.queues_max", 1..=1000),
+            types_max: from.whole("metrics.types_max", 1..=1000),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Telemetry {
     /// Without a trailing slash.

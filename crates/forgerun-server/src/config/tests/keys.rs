@@ -79,9 +79,10 @@ const ROWS: &[Row] = rows! {
     "retry.mode.api" = "manual" => retry.mode.api == "Manual", not "policy";
     "retry.mode.ojs" = "auto" => retry.mode.ojs == "Auto", not "never";
     "webhooks.timeout_ms" = "100" => webhooks.timeout == "100ms", not "0";
-    "webhooks.max_retries" = "0" => webhooks.max_retries == "0", not "101";
-    "webhooks.base_ms" = "0" => webhooks.wait_base == "0ns", not "-5";
-    "webhooks.max_ms" = "1000" => webhooks.wait_max == "1s", not "1e3";
+    "webhooks.retry_schedule" = "5s,1h30m" => webhooks.schedule == "Listed([5s, 5400s])", not "5s,soon";
+    "webhooks.max_retries" = "0" => webhooks.schedule == "Doubling { attempts_max: 1, base: 500ms, max: 30s }", not "101";
+    "webhooks.base_ms" = "0" => webhooks.schedule == "Doubling { attempts_max: 6, base: 0ns, max: 30s }", not "-5";
+    "webhooks.max_ms" = "1000" => webhooks.schedule == "Doubling { attempts_max: 6, base: 500ms, max: 1s }", not "1e3";
     "webhooks.disable_after_s" = "0" => webhooks.disable_after == "0ns", not "1d";
     "webhooks.sign" = "false" => webhooks.sign == "false", not "0";
     "webhooks.private_targets" = "deny" => webhooks.private_targets == "Deny", not "block";
@@ -120,6 +121,8 @@ const ROWS: &[Row] = rows! {
     "amqp.events" = "all" => amqp.events == "All", not "some";
     "amqp.cloudevents" = "binary" => amqp.cloudevents == "Binary", not "json";
     "alerts.no_worker_s" = "5" => alerts.no_worker == "5s", not "0";
+    "metrics.queues_max" = "50" => metrics.queues_max == "50", not "0";
+    "metrics.types_max" = "50" => metrics.types_max == "50", not "1001";
     "sinks.max_lag_hours" = "1" => sinks.max_lag == "3600s", not "0";
     "cloudevents.mode" = "binary" => cloudevents == "Binary", not "json";
     "kafka.brokers" = "a:9092,b:9092" => kafka.brokers == r#"Some("a:9092,b:9092")"#, not "kafka://a";

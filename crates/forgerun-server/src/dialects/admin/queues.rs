@@ -1,5 +1,7 @@
 //! Queues, combined by name: depth, rates, pause, resume, bounds.
 
+pub(crate) mod gauges;
+
 use forgerun_wire::request_body;
 use std::collections::BTreeMap;
 
@@ -10,7 +12,7 @@ use forgerun_core::command::{QueueChange, QueueCommand};
 use forgerun_core::job::{Lane, Name, Shelf};
 use forgerun_core::pace::QueueRate;
 use forgerun_core::queue::{QueueId, QueueSettings};
-use forgerun_core::rows::{Activity, Minute};
+use forgerun_core::rows::{Activity, Counts, Minute};
 use forgerun_core::time::Time;
 use forgerun_core::{Answer, Command};
 use forgerun_wire::admin::{AdminPage, AdminQueue, OverviewRates, QueueFigures, QueueLimits, read_rate};
@@ -105,6 +107,7 @@ pub(crate) struct Queues {
 
 struct FoundQueue {
     view: AdminQueue,
+    counts: Counts,
     /// Queues with waiting jobs, and whether workers hold jobs of them.
     waiting: Vec<(QueueId, bool)>,
     minute: Activity,
@@ -115,6 +118,7 @@ impl FoundQueue {
     fn new(name: &str) -> FoundQueue {
         FoundQueue {
             view: AdminQueue::new(name),
+            counts: Counts::default(),
             waiting: Vec::new(),
             minute: Activity::default(),
             hour: Activity::default(),
@@ -123,7 +127,8 @@ impl FoundQueue {
 }
 
 impl Queues {
-    pub(crate) async fn read(app: &App) -> Result<Queues, ApiError> {
+    /// Reads counts alone: without rates and settings.
+    async fn count(app: &App) -> Result<Queues, ApiError> {
         let (store, now) = (app.engine.store(), app.clock.now());
         let mut by_name: BTreeMap<String, FoundQueue> = BTreeMap::new();
         found(&mut by_name, &app.default_queue);
@@ -132,16 +137,25 @@ impl Queues {
             let entry = found(&mut by_name, &id.name);
             let before = entry.view.waiting;
             entry.view.add(&queue.counts);
+            entry.counts.merge(&queue.counts);
             if entry.view.waiting > before {
                 entry.waiting.push((id, queue.counts.active() > 0));
             }
         }
-        let Minute(minute) = Minute::of(now);
+        let no_worker_s = app.config.alerts.no_worker.as_secs();
+        let up_s = now.since(app.started_at).as_secs();
+        Ok(Queues { by_name, n_looked_at: 0, attended: None, no_worker_s, up_s, now })
+    }
+
+    pub(crate) async fn read(app: &App) -> Result<Queues, ApiError> {
+        let mut queues = Queues::count(app).await?;
+        let (store, by_name) = (app.engine.store(), &mut queues.by_name);
+        let Minute(minute) = Minute::of(queues.now);
         for (queue, activity) in store.activity_by_queue(Minute(minute - 1)).await? {
-            found(&mut by_name, &QueueId::parse(&queue).name).minute.merge(activity);
+            found(by_name, &QueueId::parse(&queue).name).minute.merge(activity);
         }
         for (queue, activity) in store.activity_by_queue(Minute(minute - LAST_HOUR)).await? {
-            found(&mut by_name, &QueueId::parse(&queue).name).hour.merge(activity);
+            found(by_name, &QueueId::parse(&queue).name).hour.merge(activity);
         }
         let mut after = String::new();
         loop {
@@ -150,12 +164,10 @@ impl Queues {
             let Some(last) = page.last() else { break };
             after = last.queue.as_str().to_owned();
             for settings in page {
-                set(&mut found(&mut by_name, &settings.queue).view, &settings);
+                set(&mut found(by_name, &settings.queue).view, &settings);
             }
         }
-        let no_worker_s = app.config.alerts.no_worker.as_secs();
-        let up_s = now.since(app.started_at).as_secs();
-        Ok(Queues { by_name, n_looked_at: 0, attended: None, no_worker_s, up_s, now })
+        Ok(queues)
     }
 
     /// The names with most waiting or active jobs.
@@ -197,12 +209,17 @@ impl Queues {
             for (queue, is_held) in &found.waiting {
                 let waited = oldest(app, queue, self.now).await?;
                 view.oldest_waiting_s = view.oldest_waiting_s.max(waited);
-                // Workers that hold jobs of it are alive, and busy.
-                let is_late = waited.is_some_and(|waited| waited.min(self.up_s) >= self.no_worker_s);
-                view.unattended |= is_late && !is_held && !self.attended(app).await?.contains(queue);
+                view.unattended |=
+                    self.is_late(waited) && !is_held && !self.attended(app).await?.contains(queue);
             }
         }
         Ok(view)
+    }
+
+    /// Whether workers should have asked for the job by now. Workers that hold jobs of its queue
+    /// are alive, and busy.
+    fn is_late(&self, waited: Option<u64>) -> bool {
+        waited.is_some_and(|waited| waited.min(self.up_s) >= self.no_worker_s)
     }
 
     async fn attended(&mut self, app: &App) -> Result<&AttendedQueues, ApiError> {
@@ -211,17 +228,6 @@ impl Queues {
             unknown => Ok(unknown.insert(AttendedQueues::read(app).await?)),
         }
     }
-}
-
-/// The fullest queues, and whether each is unattended.
-pub(crate) async fn unattended(app: &App) -> Result<Vec<(String, bool)>, ApiError> {
-    let mut queues = Queues::read(app).await?;
-    let mut found = Vec::new();
-    for name in queues.fullest(PAGE_MAX) {
-        let unattended = queues.show(app, &name).await?.unattended;
-        found.push((name, unattended));
-    }
-    Ok(found)
 }
 
 fn found<'a>(by_name: &'a mut BTreeMap<String, FoundQueue>, name: &Name) -> &'a mut FoundQueue {

@@ -152,6 +152,7 @@ async fn register(call: Call<'_>) -> Result<Response, ApiError> {
         url,
         events: request.events.unwrap_or(forgerun_core::webhook::Events::ALL),
         envelope: request.envelope.unwrap_or_default(),
+        filter: request.filter.unwrap_or_default(),
         description: request.description.flatten(),
         secrets: Secrets { current: secret.expose().to_vec(), previous: None },
         created_at: now,
@@ -161,7 +162,7 @@ async fn register(call: Call<'_>) -> Result<Response, ApiError> {
         n_notices: 0,
     };
     let id = webhook.id;
-    let mut webhook = changed(app, WebhookCommand::Register(webhook)).await?;
+    let mut webhook = changed(app, WebhookCommand::Register(webhook.into())).await?;
     if request.enabled == Some(false) {
         let change = WebhookChange { enabled: Some(false), ..WebhookChange::default() };
         let owned = OwnedWebhook::new(id, caller.client);
@@ -193,6 +194,7 @@ async fn update(call: Call<'_>) -> Result<Response, ApiError> {
         url,
         events: request.events,
         envelope: request.envelope,
+        filter: request.filter,
         description: request.description,
         enabled: request.enabled,
     };

@@ -8,7 +8,7 @@ use forgerun_core::catalog::Kind;
 use forgerun_core::command::{OwnedWebhook, WebhookChange, WebhookCommand};
 use forgerun_core::id::{ClientId, WebhookId};
 use forgerun_core::scope::KeyScope;
-use forgerun_core::webhook::{Envelope, Health, Secrets, Webhook};
+use forgerun_core::webhook::{Envelope, Health, Secrets, Webhook, WebhookFilter};
 use forgerun_core::{Answer, Command, Refusal};
 use forgerun_wire::ojs::server::Pagination;
 use forgerun_wire::ojs::subscription::{
@@ -131,6 +131,7 @@ async fn create(call: Call<'_>) -> Result<Response, ApiError> {
         url,
         events: request.events.unwrap_or(forgerun_core::webhook::Events::ALL),
         envelope: Envelope::Ojs,
+        filter: WebhookFilter::default(),
         description: request.metadata,
         secrets: Secrets { current: secret.clone().into_bytes(), previous: None },
         created_at: now,
@@ -140,7 +141,7 @@ async fn create(call: Call<'_>) -> Result<Response, ApiError> {
         n_notices: 0,
     };
     let id = webhook.id;
-    let mut webhook = changed(app, WebhookCommand::Register(webhook)).await?;
+    let mut webhook = changed(app, WebhookCommand::Register(webhook.into())).await?;
     if request.active == Some(false) {
         let change = WebhookChange { enabled: Some(false), ..WebhookChange::default() };
         let owned = OwnedWebhook::new(id, client);
@@ -175,6 +176,7 @@ async fn change(call: Call<'_>) -> Result<Response, ApiError> {
         url,
         events: request.events,
         envelope: None,
+        filter: None,
         description: request.metadata.map(Some),
         enabled: request.active,
     };

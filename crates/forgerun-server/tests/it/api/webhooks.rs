@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use forgerun_core::command::{DeliveryClaim, DeliveryCommand, SendResult, Settle};
-use forgerun_core::delivery::{Delivery, DeliveryAttempt, DeliveryFailure, DeliveryPolicy};
+use forgerun_core::delivery::{Delivery, DeliveryAttempt, DeliveryFailure, DeliveryPolicy, DeliverySchedule};
 use forgerun_core::{Answer, Command};
 use serde_json::{Value, json};
 
@@ -34,9 +34,11 @@ async fn settle(server: &Server, sent: impl Fn(&Delivery) -> SendResult) -> usiz
             fence: delivery.fence,
             sent: sent(delivery),
             policy: DeliveryPolicy {
-                attempts_max: 2,
-                base: Duration::ZERO,
-                max: Duration::ZERO,
+                schedule: DeliverySchedule::Doubling {
+                    attempts_max: 2,
+                    base: Duration::ZERO,
+                    max: Duration::ZERO,
+                },
                 disable_after: Duration::from_secs(3600),
             },
             health_of: Some(delivery.to.key()),
@@ -143,6 +145,38 @@ async fn a_webhook_is_changed_rotated_and_deleted() {
     assert_eq!(deleted, json!({"deleted": true}));
     client.call("DELETE", &path(&made)).send().await.refused(404, "RFA_JOB_NOT_FOUND");
     client.get(&path(&made)).await.refused(404, "RFA_JOB_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_filter_decides_about_which_jobs_a_webhook_hears() {
+    let server = Server::start().await;
+    let client = server.client().await;
+    let url = "http://127.0.0.1:9/";
+    let filter = json!({"queues": ["mail", "web"], "types": ["invoice.*"], "tags": ["eu"]});
+    let body = json!({"url": url, "events": ["job_created"], "filter": filter});
+    let made = client.call("POST", "/v1/webhooks").json(body).send().await.expect(201);
+    assert_eq!(made["filter"], filter);
+    let submit = async |job_type: &str, queue: &str, tags: Value| {
+        let job = json!({"job_type": job_type, "queue": queue, "tags": tags});
+        client.call("POST", "/v1/jobs").json(job).send().await.expect(202)["job_id"].clone()
+    };
+    let heard = submit("invoice.render", "web", json!(["eu", "big"])).await;
+    submit("invoice.render", "other", json!(["eu"])).await;
+    submit("mail.send", "mail", json!(["eu"])).await;
+    submit("invoice.render", "mail", json!([])).await;
+    let deliveries = async || {
+        let page = client.get(&format!("{}/deliveries", path(&made))).await.expect(200);
+        let jobs = page["deliveries"].as_array().unwrap().iter().map(|delivery| delivery["job_id"].clone());
+        jobs.collect::<Vec<Value>>()
+    };
+    assert_eq!(deliveries().await, [heard.clone()]);
+    let patch =
+        async |filter: Value| client.call("PATCH", &path(&made)).json(json!({"filter": filter})).send().await;
+    patch(json!({"type": ["x"]})).await.refused(400, "RFA_REQUEST_MALFORMED");
+    patch(json!({"types": [""]})).await.refused(400, "RFA_JOB_VALIDATION_FAILED");
+    assert_eq!(patch(Value::Null).await.expect(200).get("filter"), None);
+    let other = submit("mail.send", "mail", json!([])).await;
+    assert_eq!(deliveries().await, [other, heard]);
 }
 
 #[tokio::test]
