@@ -22,7 +22,7 @@ pub struct RetryPolicy {
     /// Error classes and codes that are never retried; `prefix.*` matches all that begin with
     /// `prefix.`.
     pub non_retryable: Vec<String>,
-    /// What happens to a job without attempts left.
+    /// What happens to a job that the server gives up.
     pub on_exhaustion: Exhaustion,
 }
 
@@ -54,11 +54,25 @@ pub enum Jitter {
     Around = 2,
 }
 
-/// What happens to a job without attempts left.
+/// What happens to a job that the server gives up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exhaustion {
     Discard = 0,
-    DeadLetter = 1,
+    /// A dead letter if its attempts are used up; a failure that is not worth a retry leaves none.
+    DeadLetterIfExhausted = 1,
+    /// A dead letter, whichever rule forbids the retry, as OJS asks.
+    DeadLetter = 2,
+}
+
+impl Exhaustion {
+    /// Whether a job that is given up becomes a dead letter.
+    const fn keeps(self, exhausted: bool) -> bool {
+        match self {
+            Exhaustion::Discard => false,
+            Exhaustion::DeadLetterIfExhausted => exhausted,
+            Exhaustion::DeadLetter => true,
+        }
+    }
 }
 
 /// An explicit request of the handler; it overrides the policy.
@@ -119,7 +133,7 @@ impl RetryPolicy {
         RetryPolicy {
             mode: Mode::Auto,
             initial: Duration::from_secs(2),
-            on_exhaustion: Exhaustion::DeadLetter,
+            on_exhaustion: Exhaustion::DeadLetterIfExhausted,
             ..RetryPolicy::manual()
         }
     }
@@ -156,11 +170,11 @@ impl RetryPolicy {
             Some(RetryVerdict::Discard) => return end(false),
             Some(RetryVerdict::DeadLetter) => return end(true),
             Some(RetryVerdict::Retry) => {}
-            None if listed || !failure.retryable => return end(false),
+            None if listed || !failure.retryable => return end(self.on_exhaustion.keeps(exhausted)),
             None => {}
         }
         match (self.mode, exhausted) {
-            (_, true) => end(self.on_exhaustion == Exhaustion::DeadLetter),
+            (_, true) => end(self.on_exhaustion.keeps(true)),
             (Mode::Manual, false) => end(false),
             (Mode::Auto, false) => Next::RetryIn(self.delay(failure.attempt, random)),
         }
@@ -168,7 +182,7 @@ impl RetryPolicy {
 
     /// What follows a failure when no time or attempt is left.
     pub(crate) fn exhausted(&self) -> Next {
-        Next::End { dead_letter: self.on_exhaustion == Exhaustion::DeadLetter, listed: false }
+        Next::End { dead_letter: self.on_exhaustion.keeps(true), listed: false }
     }
 
     fn lists(&self, name: &str) -> bool {
@@ -222,8 +236,9 @@ impl RetryPolicy {
                 }
                 8 => policy.non_retryable.push(field.text()?),
                 9 => {
-                    policy.on_exhaustion =
-                        if field.flag()? { Exhaustion::DeadLetter } else { Exhaustion::Discard }
+                    use Exhaustion::{DeadLetter, DeadLetterIfExhausted, Discard};
+                    let all = [Discard, DeadLetterIfExhausted, DeadLetter];
+                    policy.on_exhaustion = *all.get(field.small::<usize>()?).ok_or(Corrupt)?;
                 }
                 _ => {}
             }
@@ -284,10 +299,25 @@ mod tests {
         assert_eq!(policy.after(failure(4), 0), Next::End { dead_letter: true, listed: false });
     }
 
+    /// A failure that is not worth a retry, by its kind and by the policy's list: the policy, the
+    /// attempt of four, and whether a dead letter remains.
     #[test]
-    fn a_failure_that_is_not_worth_it_is_not_retried_and_no_dead_letter() {
-        let hopeless = AttemptFailure { retryable: false, ..failure(1) };
-        assert_eq!(RetryPolicy::auto().after(hopeless, 0), Next::End { dead_letter: false, listed: false });
+    fn a_failure_that_is_not_worth_it_is_a_dead_letter_if_the_policy_keeps_all() {
+        for (on_exhaustion, attempt, dead_letter) in [
+            (Exhaustion::Discard, 1, false),
+            (Exhaustion::Discard, 4, false),
+            (Exhaustion::DeadLetterIfExhausted, 1, false),
+            (Exhaustion::DeadLetterIfExhausted, 4, true),
+            (Exhaustion::DeadLetter, 1, true),
+            (Exhaustion::DeadLetter, 4, true),
+        ] {
+            let policy =
+                RetryPolicy { on_exhaustion, non_retryable: vec!["Gone".into()], ..RetryPolicy::auto() };
+            let by_kind = AttemptFailure { retryable: false, ..failure(attempt) };
+            assert_eq!(policy.after(by_kind, 0), Next::End { dead_letter, listed: false });
+            let by_list = AttemptFailure { class: Some("Gone"), ..failure(attempt) };
+            assert_eq!(policy.after(by_list, 0), Next::End { dead_letter, listed: true });
+        }
     }
 
     #[test]

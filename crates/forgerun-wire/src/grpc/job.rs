@@ -121,7 +121,7 @@ fn retry_policy(retry: &RetryPolicy) -> v1::RetryPolicy {
         non_retryable_errors: retry.non_retryable.clone(),
         on_exhaustion: match retry.on_exhaustion {
             Exhaustion::Discard => "discard".to_owned(),
-            Exhaustion::DeadLetter => "dead_letter".to_owned(),
+            Exhaustion::DeadLetterIfExhausted | Exhaustion::DeadLetter => "dead_letter".to_owned(),
         },
     }
 }

@@ -3,6 +3,9 @@
 //! Options stand in `options` or at the top; `options` wins. Members that OJS does not know are kept as they were written and
 //! shown again at the same place; members that only the server may set (`state`, `attempt`, …) are not believed.
 
+mod defaults;
+mod known;
+
 use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
@@ -12,6 +15,7 @@ use forgerun_core::limits::NAME_BYTES_MAX;
 use forgerun_core::retry::RetryPolicy;
 use forgerun_core::time::Time;
 use forgerun_core::work::WorkKind;
+use forgerun_core::workflow;
 use serde_json::value::RawValue;
 
 use super::duration::{self, Moment};
@@ -22,6 +26,10 @@ use super::unique::{self, Uniqueness};
 use super::{retry, typos};
 use crate::body::{self, Deadline};
 use crate::problem::{RefusedRequest, Violation};
+
+pub(crate) use defaults::DefaultOptions;
+use known::OPTIONS;
+pub(super) use known::is_known;
 
 /// Bytes of `meta` (catalogue: 64 KB).
 pub const META_BYTES_MAX: usize = 64 * 1024;
@@ -75,78 +83,6 @@ pub struct Rules<'a> {
     pub test_hooks: bool,
 }
 
-/// Set by the server alone: whatever views of jobs write.
-const SYSTEM: [&str; 38] = [
-    "args_wrapped",
-    "simulated",
-    "paused",
-    "awaited_signal",
-    "state",
-    "attempt",
-    "created_at",
-    "enqueued_at",
-    "started_at",
-    "completed_at",
-    "cancelled_at",
-    "discarded_at",
-    "dead_lettered_at",
-    "activated_at",
-    "next_attempt_at",
-    "retry_delay_ms",
-    "result",
-    "result_url",
-    "cancel_reason",
-    "discard_reason",
-    "re_enqueued_at",
-    "error",
-    "errors",
-    "progress",
-    "progress_message",
-    "worker_id",
-    "lease_token",
-    "traceparent",
-    "tracestate",
-    "lease_expires_at",
-    "workflow_id",
-    "parent_results",
-    "parent_jobs",
-    "parent_steps",
-    "workflow_step",
-    "previous_state",
-    "deduplicated",
-    "job",
-];
-
-const OPTIONS: [&str; 20] = [
-    "work_kind",
-    "queue",
-    "priority",
-    "timeout",
-    "timeout_ms",
-    "scheduled_at",
-    "delay_until",
-    "expires_at",
-    "deadline",
-    "retry",
-    "retry_policy",
-    "unique",
-    "tags",
-    "visibility_timeout",
-    "visibility_timeout_ms",
-    "pending",
-    "rate_limit",
-    "max_attempts",
-    "meta",
-    "metadata",
-];
-
-const TOP: [&str; 7] = ["specversion", "id", "type", "args", "meta", "schema", "options"];
-
-/// Whether a member of a job is one of OJS's, or of this server's: no stranger that is kept.
-pub(super) fn is_known(name: &str) -> bool {
-    TOP.contains(&name) || OPTIONS.contains(&name) || SYSTEM.contains(&name)
-}
-
 /// Reads the envelope of a body.
 pub fn read(body: &[u8], rules: Rules<'_>) -> Result<JobEnvelope, Box<RefusedRequest>> {
     read_members(Members::of_body(body)?, "", rules)
@@ -155,6 +91,16 @@ pub fn read(body: &[u8], rules: Rules<'_>) -> Result<JobEnvelope, Box<RefusedReq
 /// Reads an envelope that is part of a larger body; `at` is the path to it, with a dot behind, or empty.
 pub fn read_members(
     top: Members<'_>,
+    at: &str,
+    rules: Rules<'_>,
+) -> Result<JobEnvelope, Box<RefusedRequest>> {
+    read_with_defaults(top, &[], at, rules)
+}
+
+/// The same within workflows, the innermost last.
+pub(crate) fn read_with_defaults(
+    top: Members<'_>,
+    defaults: &[DefaultOptions<'_>],
     at: &str,
     rules: Rules<'_>,
 ) -> Result<JobEnvelope, Box<RefusedRequest>> {
@@ -172,7 +118,7 @@ pub fn read_members(
             Members::default()
         }),
     };
-    let mut reader = EnvelopeReader { top, options, at, rules, violations };
+    let mut reader = EnvelopeReader { top, options, defaults, at, rules, violations };
     let read = reader.read();
     reader.violations.settle(Some(read))
 }
@@ -180,6 +126,8 @@ pub fn read_members(
 struct EnvelopeReader<'a, 'r> {
     top: Members<'a>,
     options: Members<'a>,
+    /// Options of the workflows around the job, the innermost last.
+    defaults: &'r [DefaultOptions<'a>],
     at: &'r str,
     rules: Rules<'r>,
     violations: ViolationList,
@@ -242,9 +190,12 @@ impl<'a> EnvelopeReader<'a, '_> {
 
     /// An option by the first of its names that is there, in `options` first, with the path to it.
     fn option(&self, names: &[&str]) -> Option<(String, &'a RawValue)> {
-        let within = names.iter().find_map(|name| self.within_options(name));
-        within.or_else(|| {
+        let own = names.iter().find_map(|name| self.within_options(name));
+        let own = own.or_else(|| {
             names.iter().find_map(|name| self.top.get(name).map(|value| (self.path(name), value)))
+        });
+        own.or_else(|| {
+            self.defaults.iter().rev().find_map(|defaults| names.iter().find_map(|name| defaults.get(name)))
         })
     }
 
@@ -335,6 +286,11 @@ impl<'a> EnvelopeReader<'a, '_> {
         let (path, value) = self.option(&["queue"])?;
         let text: Option<String> = serde_json::from_str(value.get()).ok();
         match text.map_or(Err(BadQueueName::Form), |text| Name::queue(&text)) {
+            Ok(queue) if queue.as_str() == workflow::QUEUE => {
+                let detail = "is the queue of workflows themselves; choose another name";
+                self.violations.add_value(Kind::InvalidQueue, &path, value, detail, "reserved");
+                None
+            }
             Ok(queue) => Some(queue),
             Err(BadQueueName::TooLong) => {
                 self.violations.add(
@@ -373,7 +329,11 @@ impl<'a> EnvelopeReader<'a, '_> {
     fn meta(&mut self) -> Vec<u8> {
         let at_top = self.top.get("meta").map(|value| (self.path("meta"), value));
         let within = ["metadata", "meta"].iter().filter_map(|name| self.within_options(name));
-        let given: Vec<(String, &RawValue)> = at_top.into_iter().chain(within).collect();
+        let defaults = self
+            .defaults
+            .iter()
+            .flat_map(|defaults| ["metadata", "meta"].iter().filter_map(|name| defaults.get(name)));
+        let given: Vec<(String, &RawValue)> = defaults.chain(at_top).chain(within).collect();
         let mut parts: Vec<Members<'a>> = Vec::new();
         let mut bytes = Vec::new();
         for (path, value) in given {

@@ -17,7 +17,7 @@ use crate::readable::{self, Findings};
 pub const DEPTH_MAX: usize = 128;
 
 /// The members of an object; of two with the same name the last counts.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Members<'a>(pub Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Members<'a> {

@@ -215,7 +215,7 @@ impl Serialize for RetryView<'_> {
         rest.say("non_retryable_errors", &policy.non_retryable)?;
         let on_exhaustion = match policy.on_exhaustion {
             Exhaustion::Discard => "discard",
-            Exhaustion::DeadLetter => "dead_letter",
+            Exhaustion::DeadLetterIfExhausted | Exhaustion::DeadLetter => "dead_letter",
         };
         rest.say("on_exhaustion", on_exhaustion)?;
         if policy.strategy != Strategy::Exponential {

@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 use super::wait::{self, WaitRequest};
 use crate::body::{self, Deadline};
 use crate::ojs::duration;
-use crate::ojs::envelope::{JobEnvelope, Rules, read_members};
+use crate::ojs::envelope::{DefaultOptions, JobEnvelope, Rules, read_with_defaults};
 use crate::ojs::members::{Members, ViolationList};
 use crate::problem::RefusedRequest;
 
@@ -31,6 +31,9 @@ use request::steps;
 
 /// Members of a step that say nothing of its job.
 const OF_STEP: [&str; 5] = ["id", "depends_on", "when", "compensate", "wait"];
+
+/// Options of a workflow that are not those of its steps.
+const OF_WORKFLOW: [&str; 4] = ["failure_policy", "on_failure", "deadline", "work_kind"];
 
 /// How deep workflows may be nested in each other.
 const NESTED_MAX: usize = 8;
@@ -70,17 +73,21 @@ pub struct StepRequest {
 }
 
 /// Reads the description in a body. `simulated` says whether steps may be simulated work.
-pub fn read(body: &[u8], rules: Rules<'_>, simulated: bool) -> Result<WorkflowRequest, Box<RefusedRequest>> {
+pub fn read<'r>(
+    body: &'r [u8],
+    rules: Rules<'r>,
+    simulated: bool,
+) -> Result<WorkflowRequest, Box<RefusedRequest>> {
     let top = Members::of_body(body)?;
     let reader = StepReader { simulated, ..StepReader::default_of(rules) };
     read_level(&top, "", reader)
 }
 
 /// Reads a workflow, or one that is a step of another, whose members are at `at`.
-fn read_level(
-    top: &Members<'_>,
+fn read_level<'r>(
+    top: &Members<'r>,
     at: &str,
-    mut reader: StepReader<'_>,
+    mut reader: StepReader<'r>,
 ) -> Result<WorkflowRequest, Box<RefusedRequest>> {
     let options = top.get("options").and_then(Members::of_value).unwrap_or_default();
     let mut violations = ViolationList::default();
@@ -101,7 +108,10 @@ fn read_level(
     violations.settle(Some(()))?;
     reader.policy = policy;
     let form = match word.as_deref() {
-        None => reader.graph(top, at)?,
+        None => {
+            reader.defaults.push(DefaultOptions::read(top, at, &OF_WORKFLOW)?);
+            reader.graph(top, at)?
+        }
         Some(word) => {
             let form = form_of(word).ok_or_else(|| no_form(&path("type"), word))?;
             reader.nested(form, top, at, &[], 0)?;
@@ -180,6 +190,8 @@ fn callback(name: &str) -> Option<StepCondition> {
 
 struct StepReader<'r> {
     rules: Rules<'r>,
+    /// Options of the workflows around the step that is read, the innermost last.
+    defaults: Vec<DefaultOptions<'r>>,
     simulated: bool,
     /// Of the workflow, or inherited from the one around it.
     policy: FailurePolicy,
@@ -198,6 +210,7 @@ impl<'r> StepReader<'r> {
     fn default_of(rules: Rules<'r>) -> StepReader<'r> {
         StepReader {
             rules,
+            defaults: Vec::new(),
             simulated: false,
             policy: FailurePolicy::Continue,
             depth: 0,
@@ -210,12 +223,12 @@ impl<'r> StepReader<'r> {
     }
 }
 
-impl StepReader<'_> {
+impl<'r> StepReader<'r> {
     /// A chain, group or batch whose members these are; gives the steps that whatever comes next waits for.
     fn nested(
         &mut self,
         form: WorkflowForm,
-        members: &Members<'_>,
+        members: &Members<'r>,
         at: &str,
         before: &[u32],
         depth: usize,
@@ -223,6 +236,20 @@ impl StepReader<'_> {
         if depth > NESTED_MAX {
             return Err(refused(at, format!("is nested deeper than {NESTED_MAX} levels"), "maxItems"));
         }
+        self.defaults.push(DefaultOptions::read(members, at, &OF_WORKFLOW)?);
+        let found = self.entries(form, members, at, before, depth);
+        self.defaults.pop();
+        found
+    }
+
+    fn entries(
+        &mut self,
+        form: WorkflowForm,
+        members: &Members<'r>,
+        at: &str,
+        before: &[u32],
+        depth: usize,
+    ) -> Result<Vec<u32>, Box<RefusedRequest>> {
         let (name, entries) = entries(members, form, at)?;
         let mut ends = Vec::new();
         let mut last = before.to_vec();
@@ -245,7 +272,7 @@ impl StepReader<'_> {
 
     fn entry(
         &mut self,
-        entry: &RawValue,
+        entry: &'r RawValue,
         path: &str,
         before: &[u32],
         depth: usize,
@@ -262,7 +289,7 @@ impl StepReader<'_> {
     /// What follows the end of a batch. Whatever comes after the batch does not wait for what follows a failure: it would never have its turn.
     fn callbacks(
         &mut self,
-        members: &Members<'_>,
+        members: &Members<'r>,
         at: &str,
         jobs: Vec<u32>,
     ) -> Result<Vec<u32>, Box<RefusedRequest>> {
@@ -289,7 +316,7 @@ impl StepReader<'_> {
     }
 
     /// Steps that name those they wait for.
-    fn graph(&mut self, top: &Members<'_>, at: &str) -> Result<WorkflowForm, Box<RefusedRequest>> {
+    fn graph(&mut self, top: &Members<'r>, at: &str) -> Result<WorkflowForm, Box<RefusedRequest>> {
         let (name, entries) = entries(top, WorkflowForm::Graph, at)?;
         let name = &format!("{at}{name}");
         let mut named: Vec<Option<Vec<String>>> = Vec::new();
@@ -368,7 +395,7 @@ impl StepReader<'_> {
     /// Adds a step. `given` is its id and turn, where they follow from its place.
     fn step(
         &mut self,
-        mut members: Members<'_>,
+        mut members: Members<'r>,
         path: &str,
         after: Vec<u32>,
         given: Option<(String, StepCondition)>,
@@ -449,7 +476,7 @@ impl StepReader<'_> {
         if self.simulated && members.has("work_kind") {
             fill_in(&mut members);
         }
-        let job = read_members(members, &format!("{path}."), self.rules)
+        let job = read_with_defaults(members, &self.defaults, &format!("{path}."), self.rules)
             .map_err(|refused| Box::new((*refused).fact("index", index)))?;
         if job.unique.is_some() {
             let path = format!("{path}.options.unique");

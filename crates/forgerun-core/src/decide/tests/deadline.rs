@@ -60,7 +60,7 @@ fn a_deadline_fails_a_running_attempt_and_cancels_any_other_job() {
         assert!(!job.expired && job.timed_out() == (to == Failed), "{title}");
         assert_eq!(
             job.dead_lettered_at.is_some(),
-            job.head.retry.on_exhaustion == Exhaustion::DeadLetter,
+            job.head.retry.on_exhaustion != Exhaustion::Discard,
             "{title}"
         );
     }

@@ -181,7 +181,7 @@ fn explained(view: &AdminJobDetail, failure: &Value) -> Markup {
                 @if let Some(retryable) = retryable {
                     div { dt { "Worth trying again" } dd { @if retryable { "yes" } @else { "not as it is" } } }
                 }
-                @if view.job.dead_letter { div { dt { "Attempts" } dd { "all used up" } } }
+                @if view.job.dead_letter { div { dt { "Dead letter" } dd { "given up" } } }
             }
             p {
                 @if let Some(group) = &view.job.group {

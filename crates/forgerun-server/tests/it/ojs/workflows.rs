@@ -44,6 +44,28 @@ fn states(workflow: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
+async fn options_of_a_workflow_are_those_of_its_steps() {
+    let world = World::start().await;
+    let bare = |name: &str| json!({"type": name, "args": []});
+    let options = json!({"queue": "email", "retry": {"max_attempts": 7}, "tags": ["onboarding"]});
+    for body in [
+        json!({"type": "chain", "steps": [bare("a")], "options": options}),
+        json!({"type": "group", "jobs": [bare("a")], "options": options}),
+        json!({"type": "batch", "jobs": [bare("a")], "options": options}),
+        json!({"name": "n", "steps": [{"id": "a", "type": "a", "args": [], "depends_on": []}], "options": options}),
+    ] {
+        world.begin(body.clone()).await;
+        let fetched = world.post("workers/fetch", json!({"queues": ["email"]})).await.expect(200);
+        let job = &fetched["jobs"][0];
+        assert_eq!((&job["type"], &job["max_attempts"]), (&json!("a"), &json!(7)), "{body}");
+        assert_eq!(job["tags"], json!(["onboarding"]), "{body}");
+    }
+    let mut wrong = json!({"type": "chain", "steps": [bare("a")]});
+    wrong["options"] = json!({"queue": "No Queue"});
+    assert_eq!(world.post("workflows", wrong).await.expect(400)["details"]["field"], "options.queue");
+}
+
+#[tokio::test]
 async fn a_chain_hands_results_on_and_is_shown_within_and_at_the_top() {
     let world = World::start().await;
     let begun =

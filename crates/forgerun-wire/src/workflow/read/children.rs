@@ -52,11 +52,11 @@ pub(super) struct Unresolved {
     path: String,
 }
 
-impl StepReader<'_> {
+impl<'r> StepReader<'r> {
     /// What the step at this position consists of.
     pub(super) fn work(
         &mut self,
-        mut members: Members<'_>,
+        mut members: Members<'r>,
         path: &str,
         index: usize,
     ) -> Result<StepBody, Box<RefusedRequest>> {
@@ -82,7 +82,7 @@ impl StepReader<'_> {
         }
     }
 
-    fn nested_workflow(&self, value: &RawValue, path: &str) -> Result<StepBody, Box<RefusedRequest>> {
+    fn nested_workflow(&self, value: &'r RawValue, path: &str) -> Result<StepBody, Box<RefusedRequest>> {
         if self.depth >= WORKFLOW_DEPTH_MAX {
             let detail = format!("is nested deeper than {WORKFLOW_DEPTH_MAX} levels");
             return Err(refused(path, detail, "maxItems"));
@@ -97,6 +97,7 @@ impl StepReader<'_> {
             simulated: self.simulated,
             policy: self.policy,
             depth: self.depth + 1,
+            defaults: self.defaults.clone(),
             ..StepReader::default_of(self.rules)
         };
         super::read_level(&members, &format!("{path}."), within)
@@ -105,7 +106,7 @@ impl StepReader<'_> {
 
     fn for_each(
         &mut self,
-        mut members: Members<'_>,
+        mut members: Members<'r>,
         value: &RawValue,
         parallel: Option<&RawValue>,
         path: &str,

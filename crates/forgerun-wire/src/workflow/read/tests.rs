@@ -191,3 +191,81 @@ fn the_deadline_of_a_workflow_is_a_span_or_a_time() {
         assert_eq!(deadline(bad).unwrap_err().violations[0].pointer, "#/deadline");
     }
 }
+
+/// Queue and attempts of each step that is a job.
+fn options_of(body: &serde_json::Value) -> Vec<(String, u32)> {
+    fn add(steps: &[StepRequest], found: &mut Vec<(String, u32)>) {
+        for step in steps {
+            let job = match &step.work {
+                StepBody::Job(job) => job,
+                StepBody::ForEach(for_each) => &for_each.job,
+                StepBody::Workflow(within) => {
+                    add(&within.steps, found);
+                    continue;
+                }
+                StepBody::Wait(_) => continue,
+            };
+            for job in [Some(job), step.compensate.as_ref()].into_iter().flatten() {
+                let queue = job.queue.as_ref().map_or("-", |queue| queue.as_str());
+                found.push((queue.to_owned(), job.retry.attempts_max));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    add(&read(body.to_string().as_bytes(), rules(), true).unwrap().steps, &mut found);
+    found
+}
+
+#[test]
+fn options_of_a_workflow_are_those_of_its_steps_that_say_nothing_themselves() {
+    let options = json!({"queue": "email", "retry": {"max_attempts": 7}, "deadline": "1h"});
+    let own = json!({"type": "b", "args": [], "options": {"queue": "own"}});
+    let at_top =
+        json!({"type": "c", "args": [], "queue": "top", "max_attempts": 2, "retry": {"jitter": false}});
+    let (email, of_own, top) = (("email", 7), ("own", 7), ("top", 2));
+    for (body, expected) in [
+        (
+            json!({"type": "chain", "steps": [job("a"), own, at_top], "options": options}),
+            vec![email, of_own, top],
+        ),
+        (json!({"type": "group", "jobs": [job("a"), own], "options": options}), vec![email, of_own]),
+        (
+            json!({"type": "batch", "jobs": [job("a")], "callbacks": {"on_complete": job("d")}, "options": options}),
+            vec![email, email],
+        ),
+        (
+            json!({"steps": [{"id": "a", "type": "a", "args": [], "compensate": job("undo")}], "options": options}),
+            vec![email, email],
+        ),
+        (
+            json!({"type": "chain", "options": options, "steps": [
+                {"type": "group", "jobs": [job("a")], "options": {"queue": "inner"}}, job("b"),
+            ]}),
+            vec![("inner", 7), email],
+        ),
+        (
+            json!({"options": options, "steps": [
+                {"id": "w", "workflow": {"type": "chain", "steps": [job("a")], "options": {"queue": "inner"}}},
+            ]}),
+            vec![("inner", 7)],
+        ),
+    ] {
+        let expected: Vec<(String, u32)> =
+            expected.iter().map(|(queue, n)| ((*queue).to_owned(), *n)).collect();
+        assert_eq!(options_of(&body), expected, "{body}");
+    }
+}
+
+#[test]
+fn options_of_a_workflow_are_refused_where_they_stand() {
+    let with = |options: serde_json::Value| json!({"type": "chain", "steps": [job("a")], "options": options});
+    for (options, pointer) in [
+        (json!("email"), "#/options"),
+        (json!({"queue": "No Queue"}), "#/options/queue"),
+        (json!({"priorty": 3}), "#/options/priorty"),
+        (json!({"unique": {"keys": ["type"]}}), "#/steps/0/options/unique"),
+    ] {
+        let refused = read(with(options.clone()).to_string().as_bytes(), rules(), false).unwrap_err();
+        assert_eq!(refused.violations[0].pointer, pointer, "{options}");
+    }
+}
