@@ -63,7 +63,7 @@ sim: ## run the simulator over SEEDS seeds (default 1000)
 
 # A round takes about a minute and a quarter.
 torture: ## three real nodes in a bad network for ROUNDS rounds (default 40)
-	FORGERUN_TORTURE_ROUNDS=$(ROUNDS) cargo test --workspace --all-features --test it -- hostile_network --nocapture
+	FORGERUN_TORTURE_ROUNDS=$(ROUNDS) cargo test -p forgerun-server --all-features --test it -- hostile_network --nocapture
 
 upgrade-test: ## this version beside the last release on one database; builds the release first
 	@scripts/upgrade-test

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY};
+use axum::http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, VARY};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
@@ -259,5 +259,8 @@ async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
         true => Format::OpenMetrics,
         false => Format::Prometheus,
     };
-    ([(CONTENT_TYPE, format.media_type())], app.metrics.text(format)).into_response()
+    // A client that names the bare type gets it; scrapers name a version, or nothing.
+    let is_bare = headers.get(ACCEPT).is_some_and(|accept| accept == Format::PROMETHEUS);
+    let media_type = if is_bare { Format::PROMETHEUS } else { format.media_type() };
+    ([(CONTENT_TYPE, media_type)], app.metrics.text(format)).into_response()
 }

@@ -396,6 +396,10 @@ impl Tables {
                 Page::Activity(sum)
             }
             Query::Limit(key) => Page::Limit(self.limits.get(&key).copied()),
+            Query::Limits { prefix, limit } => {
+                let of_owner = self.limits.iter().filter(|(key, _)| key.as_str().starts_with(&prefix));
+                Page::Limits(of_owner.take(limit).map(|(key, row)| (key.clone(), *row)).collect())
+            }
             Query::DeadLettersOf { client, queue, after, limit } => {
                 let wanted = |job: &&Job| {
                     job.head.client == client && queue.as_ref().is_none_or(|queue| job.head.queue == *queue)

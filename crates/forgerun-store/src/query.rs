@@ -47,6 +47,7 @@ pub enum Query {
     Counts(Name),
     Activity { queue: Name, since: Minute },
     Limit(Name),
+    Limits { prefix: String, limit: usize },
     DeadLettersOf { client: ClientId, queue: Option<Name>, after: Option<JobId>, limit: usize },
     ShelfNames { lane: Lane, after: String, limit: usize },
     Record(RecordKey),
@@ -90,6 +91,7 @@ pub enum Page {
     Counts(Counts),
     Activity(Activity),
     Limit(Option<LimitRow>),
+    Limits(Vec<(Name, LimitRow)>),
     Names(Vec<Name>),
     Record(Option<Record>),
     Records(Vec<Record>),
@@ -412,6 +414,14 @@ impl dyn Store {
         page!(self, Query::Queues { prefix: owner.prefix() }, Queues)
     }
 
+    /// The queues of a client and of all its tenants that have a job, by key.
+    pub async fn queues_of_client(&self, client: ClientId) -> Result<Vec<QueueCounts>, Error> {
+        let mut prefix = Owner::client(client).prefix();
+        // Behind the client stands the tenant.
+        prefix.pop();
+        page!(self, Query::Queues { prefix }, Queues)
+    }
+
     /// What a client uses of its limits.
     pub async fn client_usage(&self, client: ClientId) -> Result<ClientUsage, Error> {
         Ok(ClientUsage::from_counts(&self.counts(ClientUsage::key(client)).await?))
@@ -430,6 +440,11 @@ impl dyn Store {
     /// The state of a limit; `None` if no job with it was ever handed out.
     pub async fn limit(&self, key: Name) -> Result<Option<LimitRow>, Error> {
         page!(self, Query::Limit(key), Limit)
+    }
+
+    /// The limits of an owner under which jobs were handed out lately, by key; at most `limit`.
+    pub async fn limits_of(&self, owner: &Owner, limit: usize) -> Result<Vec<(Name, LimitRow)>, Error> {
+        page!(self, Query::Limits { prefix: owner.prefix(), limit }, Limits)
     }
 
     /// A page of the dead letters of a client, oldest first, after the job that ended the last page.

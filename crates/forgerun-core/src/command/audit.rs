@@ -56,6 +56,7 @@ impl Command {
             Command::Worker(WorkerCommand::Direct { worker, to }) => {
                 ("direct_worker", format!("{} to {to:?}", worker.key()))
             }
+            Command::Worker(WorkerCommand::Forget(known)) => ("forget_worker", known.worker.key()),
             Command::Webhook(webhook) => of_webhook(webhook),
             Command::Delivery(DeliveryCommand::Redeliver { delivery, .. }) => {
                 ("redeliver", delivery.to_string())

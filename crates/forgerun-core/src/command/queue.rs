@@ -23,4 +23,6 @@ pub struct QueueChange {
     pub active_max: Option<Option<u64>>,
     /// Hand out jobs no faster than this; `Some(None)` removes the bound.
     pub rate: Option<Option<QueueRate>>,
+    /// Delete all settings, as if the queue had never been set up.
+    pub forget: bool,
 }

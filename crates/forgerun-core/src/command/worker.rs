@@ -18,6 +18,8 @@ pub enum WorkerCommand {
     },
     /// The worker is gone: its jobs are taken back.
     Lost(WorkerLost),
+    /// Forget a worker that holds no jobs. It is known again with its next heartbeat.
+    Forget(WorkerLost),
 }
 
 impl WorkerCommand {
@@ -25,7 +27,7 @@ impl WorkerCommand {
         match self {
             WorkerCommand::Heartbeat(heartbeat) => &heartbeat.worker,
             WorkerCommand::Direct { worker, .. } => worker,
-            WorkerCommand::Lost(lost) => &lost.worker,
+            WorkerCommand::Lost(lost) | WorkerCommand::Forget(lost) => &lost.worker,
         }
     }
 }

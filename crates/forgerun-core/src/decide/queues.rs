@@ -98,8 +98,9 @@ impl WorkingSet<'_> {
     pub(super) fn set_queue(&mut self, command: &QueueCommand) -> Answer {
         let (queue, change, now) = (&command.queue, &command.change, self.now);
         let key = queue.key();
-        let mut settings = self.settings(&key).unwrap_or_else(|| QueueSettings::new(key.clone(), now));
-        let was = settings.clone();
+        let known = self.settings(&key);
+        let was = known.clone().unwrap_or_else(|| QueueSettings::new(key.clone(), now));
+        let mut settings = if change.forget { QueueSettings::new(key.clone(), now) } else { was.clone() };
         match change.paused {
             Some(true) => settings.paused_at = settings.paused_at.or(Some(now)),
             Some(false) => settings.paused_at = None,
@@ -108,7 +109,9 @@ impl WorkingSet<'_> {
         settings.waiting_max = change.waiting_max.unwrap_or(settings.waiting_max);
         settings.active_max = change.active_max.unwrap_or(settings.active_max);
         settings.rate = change.rate.unwrap_or(settings.rate);
-        if settings != was {
+        if change.forget {
+            self.remove_record(QueueSettings::record_key(key.as_str().to_string()));
+        } else if known.is_none() || settings != was {
             self.put_record(&settings);
         }
         let looser = settings.paused_at.is_none() || settings.active_max > was.active_max;

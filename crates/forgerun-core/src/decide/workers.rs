@@ -27,7 +27,7 @@ pub(super) fn wants(command: &WorkerCommand, wants: &mut Wants) {
                 .jobs_sought
                 .extend(heartbeat.jobs.iter().take(limits::WORKER_JOBS_MAX).map(|(job, _)| *job));
         }
-        WorkerCommand::Lost(lost) => wants.jobs_sought.extend(&lost.jobs),
+        WorkerCommand::Lost(lost) | WorkerCommand::Forget(lost) => wants.jobs_sought.extend(&lost.jobs),
         WorkerCommand::Direct { .. } => {}
     }
 }
@@ -46,6 +46,7 @@ impl WorkingSet<'_> {
             WorkerCommand::Heartbeat(heartbeat) => Ok(self.heartbeat(heartbeat)),
             WorkerCommand::Direct { worker, to } => self.direct(worker, *to),
             WorkerCommand::Lost(lost) => Ok(self.release(lost)),
+            WorkerCommand::Forget(known) => self.forget_worker(known),
         }
     }
 
@@ -101,6 +102,19 @@ impl WorkingSet<'_> {
         let mut worker: Worker = self.record(id.key()).ok_or(Refusal::WorkerNotFound)?;
         worker.directive = to;
         self.put_record(&worker);
+        Ok(Answer::Settled)
+    }
+
+    fn forget_worker(&mut self, known: &WorkerLost) -> Result<Answer, Refusal> {
+        let id = &known.worker;
+        let worker: Worker = self.record(id.key()).ok_or(Refusal::WorkerNotFound)?;
+        // Its record may list jobs that have ended since. One that was fetched just now is not
+        // loaded.
+        let is_held = |job: &JobId| self.held_by(*job, id).is_some() || !known.jobs.contains(job);
+        if worker.jobs.iter().any(is_held) {
+            return Err(Refusal::WrongState(State::Running));
+        }
+        self.remove_record(Worker::record_key(id.key()));
         Ok(Answer::Settled)
     }
 

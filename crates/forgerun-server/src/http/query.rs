@@ -1,12 +1,13 @@
 //! Query parameters, parsed as strictly as bodies: unknown names and invalid values are refused,
-//! since an ignored filter would answer another question.
+//! since an ignored filter would answer another question. Open Job Spec's own tools send names that
+//! other servers know, so unknown names are ignored there.
 
 use axum::http::Uri;
 use forgerun_core::catalog::Kind;
 use forgerun_wire::problem::RefusedRequest;
 
 use crate::auth::TOKEN_PARAMETER;
-use crate::http::{ApiError, Exchange};
+use crate::http::{ApiError, Exchange, routing::Api};
 use crate::limits::{PAGE_DEFAULT, PAGE_MAX};
 
 pub(crate) struct QueryString(Vec<(String, String)>);
@@ -24,9 +25,21 @@ impl QueryString {
             Some(text) => {
                 let known = exchange.operation.query.iter().map(|parameter| parameter.name);
                 let known = known.chain(exchange.operation.job_token.then_some(TOKEN_PARAMETER));
-                QueryString::read(text, &known.collect::<Vec<_>>())
+                let known: Vec<&str> = known.collect();
+                match exchange.api.is_some_and(Api::takes_any_members) {
+                    true => QueryString::read_known(text, &known),
+                    false => QueryString::read(text, &known),
+                }
             }
         }
+    }
+
+    /// Reads the parameters that are known, and no others.
+    fn read_known(text: &str, known: &[&str]) -> Result<QueryString, ApiError> {
+        let name = |pair: &&str| decoded(pair.split_once('=').map_or(*pair, |(name, _)| name));
+        let pairs =
+            text.split('&').filter(|pair| name(pair).is_none_or(|name| known.contains(&name.as_str())));
+        QueryString::read(&pairs.collect::<Vec<_>>().join("&"), known)
     }
 
     /// Reads a text in the form of a query, such as the body of a form.

@@ -472,8 +472,8 @@ pub const TLS_FILES_READ_EVERY: Duration = Duration::from_secs(2);
 /// How long a TLS handshake may take.
 pub const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Dead letters that one request retries; `has_more` reports others.
-pub const BULK_RETRY_JOBS_MAX: usize = 1000;
+/// Jobs that one OJS request changes in bulk; `has_more` reports others.
+pub const OJS_BULK_JOBS_MAX: usize = 1000;
 
 /// Cron jobs in the answer to `ListCron`, which has no pages, unlike HTTP.
 pub const GRPC_CRONS_MAX: usize = 1000;

@@ -123,6 +123,11 @@ impl Violations {
     /// Parses the queue name.
     fn queue(&mut self, terms: &SubmissionTerms, name: &str) -> Option<Name> {
         let bad = match Name::queue(name) {
+            Ok(queue) if queue.as_str() == forgerun_core::workflow::QUEUE => {
+                let detail = "is the queue of workflows themselves; choose another name";
+                self.add(Kind::InvalidQueue, terms.queue, detail, "reserved");
+                return None;
+            }
             Ok(queue) => return Some(queue),
             Err(BadQueueName::TooLong) => Kind::QueueNameTooLong,
             Err(BadQueueName::Form) => Kind::InvalidQueue,

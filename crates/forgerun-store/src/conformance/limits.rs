@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use forgerun_core::command::{Command, NewJob};
 use forgerun_core::job::{Job, Lane, Limit, Parked, Rate};
 use forgerun_core::limits;
+use forgerun_core::queue::Owner;
 use forgerun_core::state::State;
 use forgerun_core::time::Time;
 
 use super::Fixture;
 use super::harness::{accepted, ask, at_once, claimed, done, n_due, run, the_one};
 use super::make::{
-    START, at, at_once as concurrency, cancel, hand_back, id, job, job_with, name, secs, shelf, submit,
-    submit_all, succeed, take,
+    START, at, at_once as concurrency, cancel, client, hand_back, id, job, job_with, name, secs, shelf,
+    submit, submit_all, succeed, take,
 };
 use super::snapshot::{all_jobs, snapshot};
 use crate::{Store, Sweep};
@@ -40,6 +41,27 @@ pub async fn a_job_without_a_place_steps_aside_until_one_is_free(fixture: &dyn F
     let holders = claimed(ask(&second, at(6), take(&["q", "p"], 9)).await);
     assert_eq!(holders.len(), 1, "one place, one holder: {holders:?}");
     snapshot(&store).await;
+}
+
+/// Limits are listed by owner and key, as far as jobs were handed out under them.
+pub async fn limits_in_use_are_listed_by_their_owner(fixture: &dyn Fixture) {
+    let (store, second) = (fixture.store(), fixture.second());
+    let (mine, other) = (Owner::client(client(1)), Owner::client(client(2)));
+    let keyed = |n: u64, owner: &Owner, key: &str| {
+        let key = owner.scoped(key);
+        job_with(n, "q", |head| head.limit = Some(Limit { key, ..concurrency("any", 1) }))
+    };
+    let jobs = vec![keyed(1, &mine, "b"), keyed(2, &mine, "a"), keyed(3, &other, "c")];
+    accepted(ask(&store, START, submit_all(jobs)).await);
+    assert_eq!(store.limits_of(&mine, 9).await.unwrap(), []);
+    assert_eq!(claimed(ask(&store, at(1), take(&["q"], 9)).await).len(), 3);
+    let listed = async |owner: &Owner, limit: usize| {
+        let limits = second.limits_of(owner, limit).await.unwrap();
+        limits.into_iter().map(|(key, row)| (key, row.active)).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&mine, 9).await, [(mine.scoped("a"), 1), (mine.scoped("b"), 1)]);
+    assert_eq!(listed(&mine, 1).await, [(mine.scoped("a"), 1)]);
+    assert_eq!(listed(&other, 9).await, [(other.scoped("c"), 1)]);
 }
 
 /// The first two jobs of a key, claimed by two nodes at once: the limit counts both.

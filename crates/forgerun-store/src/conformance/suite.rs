@@ -76,6 +76,7 @@ macro_rules! conformance_suite {
             keys::a_key_is_usable_again_once_its_job_is_forgotten,
             limits::a_limit_that_nobody_uses_goes_with_a_sweep,
             limits::a_job_without_a_place_steps_aside_until_one_is_free,
+            limits::limits_in_use_are_listed_by_their_owner,
             limits::two_nodes_that_meet_a_new_limit_at_once_count_together,
             limits::a_concurrency_limit_holds_across_nodes_and_nobody_waits_for_ever,
             limits::a_place_passes_on_when_its_job_is_called_off,

@@ -261,6 +261,11 @@ impl ReadConnection<'_> {
                 let rows = self.rows(Sql::FindLimits, &[&vec![key.as_str()]]).await?;
                 Page::Limit(rows.first().map(read_limit).transpose()?.map(|(_, row)| row))
             }
+            Query::Limits { prefix, limit } => {
+                let end = format!("{prefix}\u{10ffff}");
+                let rows = self.rows(Sql::ReadLimits, &[&prefix, &end, &bounded(limit)]).await?;
+                Page::Limits(rows.iter().map(read_limit).collect::<Result<_, _>>()?)
+            }
             Query::DeadLettersOf { client, queue, after, limit } => {
                 let (client, after) = (Uuid::from(client), after.map_or(Uuid::MIN, Uuid::from));
                 let queue = queue.map(NameText);

@@ -410,6 +410,13 @@ statements! {
                   WHERE due_at IS NOT NULL AND kind < 63 AND ($1::bigint >> kind) & 1 = 1
                   ORDER BY due_at
                   LIMIT 1)) AS next";
+    /// The limits whose keys begin with something.
+    ReadLimits = "
+        SELECT key, active, turn_at
+          FROM limits
+         WHERE key >= $1::text AND key < $2::text
+         ORDER BY key
+         LIMIT $3::bigint";
     /// The queues whose keys begin with something: from it on, up to what follows all of them.
     ReadQueues = "
         SELECT queue,

@@ -125,6 +125,14 @@ statements! {
         WHERE key = ?1
     ";
 
+    LIMITS = "
+        SELECT key, active, turn_at
+        FROM limits
+        WHERE key >= ?1 AND key < ?2
+        ORDER BY key
+        LIMIT ?3
+    ";
+
     /// The dead letters of a client, along `jobs_dead`. `?4` is the queue, or NULL for all.
     DEAD_LETTERS_OF = "
         SELECT id, head, body
@@ -224,6 +232,10 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
         Query::Counts(queue) => Page::Counts(queues::counts(db, queue.as_str())?),
         Query::Activity { queue, since } => Page::Activity(queues::activity(db, queue, *since)?),
         Query::Limit(key) => Page::Limit(first(db, LIMIT, params![key.as_str()], limit)?),
+        Query::Limits { prefix, limit } => {
+            let params = params![prefix, format!("{prefix}\u{10ffff}"), sql_limit(*limit)];
+            Page::Limits(all(db, LIMITS, params, named_limit)?)
+        }
         Query::DeadLettersOf { client, queue, after, limit } => {
             let after = after.map_or(Vec::new(), |id| id.to_bytes().to_vec());
             let queue = queue.as_ref().map(|queue| queue.as_str());
@@ -324,6 +336,12 @@ fn tombstone(row: &Row<'_>) -> Result<Tombstone, Error> {
     let client = ClientId::from_bytes(cells::bytes(row, 0)?).ok_or(Corrupt)?;
     let kept = row.get::<_, Option<i64>>(2)?.map(|micros| Duration::from_micros(micros.unsigned_abs()));
     Ok(Tombstone { client, at: Time::from_micros(row.get(1)?), kept })
+}
+
+fn named_limit(row: &Row<'_>) -> Result<(Name, LimitRow), Error> {
+    let key: String = row.get(0)?;
+    let limit = LimitRow { active: row.get(1)?, turn_at: Time::from_micros(row.get(2)?) };
+    Ok((Name::joined(&key), limit))
 }
 
 fn limit(row: &Row<'_>) -> Result<LimitRow, Error> {

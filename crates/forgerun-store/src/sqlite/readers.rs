@@ -105,6 +105,7 @@ fn path_of(query: &Query) -> ReadPath {
         | Query::Counts(_)
         | Query::Activity { .. }
         | Query::Limit(_)
+        | Query::Limits { .. }
         | Query::DeadLettersOf { .. }
         | Query::ShelfNames { .. }
         | Query::Record(_)

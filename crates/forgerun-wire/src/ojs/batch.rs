@@ -80,9 +80,12 @@ fn jobs<'a>(members: &Members<'a>) -> Result<Vec<&'a RawValue>, Box<RefusedReque
     let jobs: Option<Vec<&'a RawValue>> = serde_json::from_str(value.get()).ok();
     match &jobs {
         None => violations.add(kind, "jobs", "must be a list of job envelopes", "type"),
-        Some(jobs) if jobs.is_empty() || jobs.len() > SUBMISSION_JOBS_MAX => {
-            let rule = if jobs.is_empty() { "minItems" } else { "maxItems" };
-            violations.add(kind, "jobs", format!("must have 1 to {SUBMISSION_JOBS_MAX} entries"), rule);
+        Some(jobs) if jobs.is_empty() => {
+            violations.add(kind, "jobs", format!("must have 1 to {SUBMISSION_JOBS_MAX} entries"), "minItems");
+        }
+        Some(jobs) if jobs.len() > SUBMISSION_JOBS_MAX => {
+            let detail = format!("must have 1 to {SUBMISSION_JOBS_MAX} entries, not {}", jobs.len());
+            violations.add(Kind::JobPayloadTooLarge, "jobs", detail, "maxItems");
         }
         Some(_) => {}
     }

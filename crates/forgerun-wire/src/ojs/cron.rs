@@ -159,7 +159,10 @@ pub fn cron_view(schedule: &Schedule, next_runs: &[Time]) -> CronMembers {
         }
     };
     say("type", job.job_type.into());
+    say("id", schedule.id.name.as_str().into());
     say("name", schedule.id.name.as_str().into());
+    say("queue", head.queue.as_str().into());
+    say("schedule", schedule.expression.as_str().into());
     say("cron", schedule.expression.as_str().into());
     say("expression", schedule.expression.as_str().into());
     say("timezone", schedule.zone.as_str().into());

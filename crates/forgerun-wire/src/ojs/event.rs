@@ -4,6 +4,7 @@ use forgerun_core::history::{Event, EventKind};
 use forgerun_core::id::EventId;
 use forgerun_core::job::{AttemptError, Job};
 use forgerun_core::state::State;
+use forgerun_core::time::Time;
 use forgerun_core::webhook::Events;
 use forgerun_core::workflow::WorkflowHead;
 use serde_json::{Value, json};
@@ -65,16 +66,27 @@ fn told(event: &Event, job: &Job, name: &'static str, nth: usize) -> OjsEvent {
     if let Some(run) = job.head.schedule.as_ref().filter(|_| name == "cron.triggered") {
         data["cron_name"] = run.name.as_str().into();
         data["triggered_at"] = time::millis(run.tick).into();
+        data["scheduled_at"] = time::millis(run.tick).into();
     }
     if let EventKind::Progress(percent) = event.kind {
         data["progress"] = (f64::from(percent) / 100.0).into();
+        data["progress_percent"] = percent.into();
+        if let Some(message) = &job.message {
+            data["progress_message"] = message.as_str().into();
+        }
     }
+    add_required(&mut data, event, job, name);
     let failed = matches!(name, "job.failed" | "job.retrying" | "job.discarded");
     let is_meant = |error: &&AttemptError| {
         error.attempt == event.attempt && (error.execution == 0 || error.execution == event.execution)
     };
     if let Some(error) = job.errors.iter().rfind(is_meant).filter(|_| failed) {
         data["error"] = error_view(error);
+        match (name, error.wait) {
+            ("job.retrying", Some(wait)) => data["next_retry_at"] = time::millis(event.at + wait).into(),
+            ("job.discarded", _) => data["last_error"] = data["error"].clone(),
+            _ => {}
+        }
     }
     let body = json!({
         "specversion": VERSION,
@@ -88,6 +100,40 @@ fn told(event: &Event, job: &Job, name: &'static str, nth: usize) -> OjsEvent {
     OjsEvent { id, name, body }
 }
 
+/// What OJS asks of an event of this name, as far as it is not told of every event or kept with an error.
+fn add_required(data: &mut Value, event: &Event, job: &Job, name: &str) {
+    let head = &job.head;
+    let moment = |at: Option<Time>| at.map(|at| Value::from(time::millis(at)));
+    let facts: Vec<(&str, Option<Value>)> = match name {
+        "job.enqueued" => vec![("priority", Some(head.priority.into()))],
+        "job.scheduled" => vec![("scheduled_at", moment(head.execution_at))],
+        // The worker of an attempt is known while it holds the job.
+        "job.started" | "job.progress" => {
+            let lease = job.lease.as_ref().filter(|_| job.attempt == event.attempt);
+            vec![("worker_id", lease.map(|lease| lease.worker.as_str().into()))]
+        }
+        "job.discarded" => vec![("total_attempts", Some(attempts_at(event).into()))],
+        "job.cancelled" => vec![
+            ("cancelled_by", job.cancel.as_ref().map(|cancel| cancel.by.as_str().into())),
+            ("reason", job.cancel.as_ref().map(|cancel| cancel.reason.as_str().into())),
+        ],
+        "job.expired" => {
+            let ttl = head.expires_at.map(|at| at.since(head.created_at).as_millis() as u64);
+            vec![
+                ("created_at", moment(Some(head.created_at))),
+                ("expired_at", moment(Some(event.at))),
+                ("ttl_ms", ttl.map(Value::from)),
+            ]
+        }
+        _ => Vec::new(),
+    };
+    for (name, fact) in facts {
+        if let Some(fact) = fact {
+            data[name] = fact;
+        }
+    }
+}
+
 /// What is told of a workflow beside what is told of any job.
 fn add_workflow(data: &mut Value, job: &Job, head: &WorkflowHead, event: &Event) {
     let ended = match event.kind {
@@ -97,6 +143,14 @@ fn add_workflow(data: &mut Value, job: &Job, head: &WorkflowHead, event: &Event)
     data["workflow_id"] = job.id.to_string().into();
     data["workflow_type"] = form_word(head.form).into();
     data["name"] = head.name.as_str().into();
+    data["workflow_name"] = head.name.as_str().into();
+    data["total_steps"] = job.head.items.map_or(0, |items| items.n).into();
+    if let (Some(started_at), true) = (job.started_at, ended.is_final()) {
+        data["duration_ms"] = (event.at.since(started_at).as_millis() as u64).into();
+    }
+    if let Some(error) = job.last_error().filter(|_| ended == State::Failed) {
+        data["error"] = error_view(error);
+    }
     data["state"] = workflow_word(ended).into();
     data["steps_total"] = job.head.items.map_or(0, |items| items.n).into();
     data["steps_completed"] = job.tally.completed.into();

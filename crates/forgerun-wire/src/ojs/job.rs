@@ -321,19 +321,37 @@ impl Serialize for FailedEnvelope<'_> {
 pub struct BothView<'a> {
     /// The job.
     pub job: JobView<'a>,
-    /// What else the answer says.
+    /// What else the answer says, in both places.
     pub facts: Vec<(&'static str, Value)>,
+}
+
+impl BothView<'_> {
+    fn members<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        self.job.members(map)?;
+        for (name, value) in &self.facts {
+            debug_assert!(is_known(name), "clients could submit {name}");
+            map.serialize_entry(name, value)?;
+        }
+        Ok(())
+    }
+}
+
+/// The job with the facts about it.
+struct Nested<'a, 'b>(&'b BothView<'a>);
+
+impl Serialize for Nested<'_, '_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        self.0.members(&mut map)?;
+        map.end()
+    }
 }
 
 impl Serialize for BothView<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let mut map = to.serialize_map(None)?;
-        map.serialize_entry("job", &self.job)?;
-        self.job.members(&mut map)?;
-        for (name, value) in &self.facts {
-            debug_assert!(is_known(name), "clients could submit {name}");
-            map.serialize_entry(name, value)?;
-        }
+        map.serialize_entry("job", &Nested(self))?;
+        self.members(&mut map)?;
         map.end()
     }
 }

@@ -20,19 +20,31 @@ pub struct ServerFacts<'a> {
     pub has_grpc: bool,
 }
 
-/// Extensions that are served here.
-const EXTENSIONS: [&str; 11] = [
-    "urn:ojs:ext:backpressure",
+/// Extensions of which every MUST is met.
+const EXTENSIONS: [&str; 6] = [
+    "urn:ojs:ext:admin-api",
     "urn:ojs:ext:bulk-operations",
-    "urn:ojs:ext:dead-letter",
-    "urn:ojs:ext:durable-execution",
     "urn:ojs:ext:graceful-shutdown",
-    "urn:ojs:ext:multi-tenancy",
-    "urn:ojs:ext:observability",
     "urn:ojs:ext:progress",
-    "urn:ojs:ext:rate-limiting",
     "urn:ojs:ext:schema-registry",
     "urn:ojs:ext:webhooks",
+];
+
+/// Extensions that are served here in part, each with what it asks for and does not get.
+const PARTIAL_EXTENSIONS: [(&str, &str); 7] = [
+    ("urn:ojs:ext:backpressure", "No event backpressure.rejected; of the strategies only reject."),
+    ("urn:ojs:ext:dead-letter", "Dead letters go by age, not by number."),
+    (
+        "urn:ojs:ext:durable-execution",
+        "Checkpoints stay after the end of a job, have at most 256 KiB, and are fetched by their route.",
+    ),
+    ("urn:ojs:ext:multi-tenancy", "A tenant is optional; limits are those of the client."),
+    ("urn:ojs:ext:observability", "Metrics have the names of ForgeRun."),
+    (
+        "urn:ojs:ext:rate-limiting",
+        "No events of limits, and no overrides: a limit has the value of its jobs.",
+    ),
+    ("urn:ojs:ext:ai-agents", "Pause and resume; no fork, merge or replay of turns."),
 ];
 
 /// Whether there are cron jobs: what level 2 asks for beyond delays and time to live.
@@ -82,18 +94,24 @@ pub fn manifest(facts: ServerFacts<'_>) -> Value {
         "unique_job_strength": "strong",
         "schema_validation": true,
         "extensions": EXTENSIONS,
+        "partial_extensions": PARTIAL_EXTENSIONS.map(|(uri, gap)| json!({"uri": uri, "gap": gap})),
         "payload_limits": {
             "max_envelope_bytes": facts.envelope_bytes_max,
             "max_meta_bytes": super::envelope::META_BYTES_MAX,
             "max_type_bytes": forgerun_core::limits::NAME_BYTES_MAX,
             "max_queue_bytes": forgerun_core::limits::NAME_BYTES_MAX,
         },
-        "endpoints": {
-            "base_url": format!("{}/ojs/v1", facts.base),
-            "manifest": "/ojs/manifest",
-            "health": "/ojs/v1/health",
-        },
+        "endpoints": endpoints(facts.base),
     })
+}
+
+/// Where to ask. Without a public address there is no base: a relative one is no address.
+fn endpoints(base: &str) -> Value {
+    let mut endpoints = json!({"manifest": "/ojs/manifest", "health": "/ojs/v1/health"});
+    if !base.is_empty() {
+        endpoints["base_url"] = format!("{base}/ojs/v1").into();
+    }
+    endpoints
 }
 
 /// How the server is.
@@ -116,7 +134,8 @@ pub fn health(health: HealthStatus<'_>) -> Value {
     let (status, backend) = if health.good { ("ok", "ok") } else { ("unhealthy", "unhealthy") };
     json!({
         "status": status,
-        "version": health.version,
+        "version": VERSION,
+        "implementation_version": health.version,
         "uptime_seconds": health.uptime_s,
         "backend": {"type": health.backend, "status": backend, "latency_ms": health.latency_ms},
     })
@@ -198,7 +217,13 @@ impl QueueNumbers {
         self.completed_last_hour as f64 / 3600.0
     }
 
-    fn counts(&self) -> Map<String, Value> {
+    /// Jobs that have not ended.
+    pub const fn open(&self) -> u64 {
+        self.available + self.active + self.scheduled + self.pending + self.retryable
+    }
+
+    /// Where jobs stand, by OJS's words.
+    pub fn counts(&self) -> Map<String, Value> {
         let counts = [
             ("available", self.available),
             ("active", self.active),
@@ -234,6 +259,7 @@ impl QueueView<'_> {
         let mut view = self.numbers.counts();
         view.insert("name".into(), self.name.into());
         view.insert("status".into(), self.status().into());
+        view.insert("state".into(), self.status().into());
         view.insert("paused".into(), self.paused.into());
         view.insert("depth".into(), self.numbers.depth().into());
         view.insert("counts".into(), self.numbers.counts().into());
@@ -305,6 +331,12 @@ mod tests {
         assert_eq!(manifest["capabilities"]["schema_validation"], manifest["schema_validation"]);
         let claims = |name: &str| EXTENSIONS.iter().any(|extension| extension.ends_with(name));
         assert!(!claims(":fair-scheduling") && !claims(":federation"), "there is nothing of the kind here");
+        let partial = manifest["partial_extensions"].as_array().unwrap();
+        for extension in partial {
+            assert!(!EXTENSIONS.contains(&extension["uri"].as_str().unwrap()), "{extension}");
+            assert!(extension["gap"].as_str().is_some_and(|gap| !gap.is_empty()), "{extension}");
+        }
+        assert!(manifest["endpoints"].get("base_url").is_none(), "a relative address is none");
         assert!(manifest["backend"].is_string());
     }
 

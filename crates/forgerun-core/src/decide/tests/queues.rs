@@ -80,6 +80,19 @@ fn a_queue_takes_no_more_than_its_owner_or_the_operator_allows() {
 }
 
 #[test]
+fn a_queue_whose_settings_are_forgotten_is_as_if_it_had_none() {
+    let mut world = World::new();
+    world.ask(submit([plain(1)]));
+    world.ask(set(mine(), QueueChange { waiting_max: Some(Some(1)), ..paused(true) }));
+    assert!(word(&world.ask(submit([plain(2)]))).starts_with("QueueFull"));
+    let forget = QueueChange { forget: true, ..QueueChange::default() };
+    let left = settings(world.ask(set(mine(), forget)));
+    assert_eq!((left.paused_at, left.waiting_max), (None, None));
+    world.ask(submit([plain(2)]));
+    assert_eq!(named(&world.ask(claim("q", 9))), ids([1, 2]));
+}
+
+#[test]
 fn workers_hold_no_more_of_a_queue_than_is_set_for_it() {
     let mut world = World::new();
     world.ask(submit((1..=4).map(plain)));

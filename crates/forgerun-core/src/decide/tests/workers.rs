@@ -9,7 +9,7 @@ use std::vec::Vec;
 use crate::catalog::Kind;
 use crate::command::{
     Answer, Command, Heartbeat, HeartbeatAnswer, HeldJob, LeaseProof, Output, Succeed, Upload, WorkerCommand,
-    WorkerKind,
+    WorkerKind, WorkerLost,
 };
 use crate::id::{ClientId, JobId};
 use crate::job::{Head, Name};
@@ -119,6 +119,21 @@ fn a_heartbeat_extends_what_the_worker_holds_and_passes_over_the_rest() {
     assert_eq!((beaten.extended, beaten.canceled), (ids([1]), ids([3])));
     assert!(world.job(1).lease.as_ref().unwrap().until > until + secs(4));
     assert_eq!(world.job(2).lease.as_ref().unwrap().until, until);
+}
+
+#[test]
+fn a_worker_is_forgotten_unless_it_holds_a_job() {
+    let forget = |jobs: Vec<JobId>| Command::Worker(WorkerCommand::Forget(WorkerLost { worker: me(), jobs }));
+    let mut world = World::new();
+    assert_eq!(word(&world.ask(forget(ids([])))), "WorkerNotFound");
+    world.ask(submit([plain(1)]));
+    beat(&mut world, &[]);
+    assert_eq!(take(&mut world), ids([1]));
+    assert_eq!(word(&world.ask(forget(ids([1])))), "wrong state");
+    assert_eq!(word(&world.ask(forget(ids([])))), "wrong state", "it was fetched meanwhile");
+    world.ask(cancel(1));
+    assert_eq!(word(&world.ask(forget(ids([1])))), "settled");
+    assert_eq!(word(&world.ask(forget(ids([1])))), "WorkerNotFound");
 }
 
 #[test]

@@ -302,7 +302,7 @@ fn bounds(bytes: &[u8]) -> Result<QueueChange, ApiError> {
     };
     let (waiting_max, active_max) = (number("max_waiting"), number("max_active"));
     let rate = read_rate(&members, &mut wrong).map(|rate| rate.map(QueueRate::per_1000_s));
-    let change = QueueChange { paused: None, waiting_max, active_max, rate };
+    let change = QueueChange { waiting_max, active_max, rate, ..QueueChange::default() };
     if wrong.is_empty() && change == QueueChange::default() {
         wrong.push(violation("max_waiting", "or max_active or rate_per_s must be given", "required"));
     }

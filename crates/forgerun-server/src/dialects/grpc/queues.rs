@@ -113,6 +113,7 @@ pub(super) async fn list_dead_letters(
         }
     };
     let page = DeadLetterPage {
+        job_type: None,
         queue,
         after,
         skipped: 0,

@@ -10,7 +10,7 @@ pub(super) async fn manifest(
     call: Call<'_>,
     _: v1::ManifestRequest,
 ) -> Result<v1::ManifestResponse, ApiError> {
-    let manifest = ojs::current_manifest(call.app);
+    let manifest = ojs::current_manifest(call.app, &call.app.base);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let texts = |value: &Value| value.as_array().into_iter().flatten().map(text).collect();
     let program = &manifest["implementation"];

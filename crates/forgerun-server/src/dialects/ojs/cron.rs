@@ -4,7 +4,7 @@ use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
-use forgerun_core::job::Name;
+use forgerun_core::job::{Job, Name};
 use forgerun_core::queue::Owner;
 use forgerun_core::schedule::{Schedule, ScheduleId};
 use forgerun_core::scope::KeyScope;
@@ -12,8 +12,12 @@ use forgerun_wire::ojs::cron::{CronMembers, cron_answer, cron_view, read_cron, r
 use forgerun_wire::ojs::envelope::Rules;
 use forgerun_wire::ojs::job::JobView;
 use forgerun_wire::ojs::server::Pagination;
+use forgerun_wire::ojs::state::StateWord;
+use forgerun_wire::time;
 use serde::Serialize;
+use serde_json::{Value, json};
 
+use super::job_list::JobSearch;
 use super::queues::offset;
 use super::scope::{CLIENT, PAGE, REFUSALS, Scope};
 use super::submission::{TERMS, from_envelope};
@@ -22,7 +26,7 @@ use crate::app::App;
 use crate::config::PrivateTargets;
 use crate::http::{
     ApiError, respond,
-    routing::{Call, Reply, Route},
+    routing::{Call, Reply, Route, operation::LIMIT},
 };
 use crate::limits::{OJS_ENVELOPE_BYTES_MAX, PAGE_MAX};
 use crate::schedules;
@@ -86,6 +90,32 @@ pub(super) const ROUTES: &[Route] = &[
             Reply::object(201, "The job is made.", &objects::JOB),
         ])
         .refuses(&[Kind::Duplicate]),
+    Route::get("/ojs/v1/cron/{name}/history", "list", |call| Box::pin(history(call)))
+        .access(CLIENT)
+        .operation("ojsListCronRuns", "List the jobs that a schedule made, newest first.")
+        .query(&[LIMIT])
+        .replies(&[Reply::object(200, "The jobs.", &objects::FACTS)]),
+    Route::get("/ojs/v1/crons", "list_crons", |call| Box::pin(list(call)))
+        .access(CLIENT)
+        .operation("ojsListCronsOfUi", "List the schedules of the caller.")
+        .query(PAGE)
+        .replies(&[Reply::object(200, "A page.", &objects::CRONS)]),
+    Route::get("/ojs/v1/crons/{name}", "get_cron", |call| Box::pin(get(call)))
+        .access(CLIENT)
+        .operation("ojsGetCronOfUi", "Get a schedule.")
+        .replies(&[Reply::object(200, "The schedule.", &objects::CRON_VIEW)]),
+    Route::patch("/ojs/v1/crons/{name}", "change_cron", |call| Box::pin(change(call)))
+        .access(CLIENT)
+        .scope(KeyScope::Manage)
+        .and_scope(KeyScope::Submit)
+        .operation("ojsChangeCronOfUi", "Pause or resume a schedule.")
+        .body(&objects::CRON_CHANGE)
+        .replies(&[Reply::object(200, "The schedule as it is now.", &objects::CRON_VIEW)]),
+    Route::delete("/ojs/v1/crons/{name}", "delete_cron", |call| Box::pin(delete(call)))
+        .access(CLIENT)
+        .scope(KeyScope::Manage)
+        .operation("ojsDeleteCronOfUi", "Delete a schedule.")
+        .replies(&[Reply::object(200, "Deleted.", &objects::CRON_VIEW)]),
 ];
 
 /// The schedule in the path. A malformed name is an unknown one.
@@ -155,6 +185,7 @@ pub(in crate::dialects) async fn page(
 
 #[derive(Serialize)]
 struct CronPage<'a> {
+    items: &'a [CronMembers],
     crons: &'a [CronMembers],
     cron_jobs: &'a [CronMembers],
     count: usize,
@@ -168,13 +199,47 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let (crons, total) = page(call.app, &Scope::of(&call)?.owner()?, offset, limit).await?;
     let page = Pagination::new(total as u64, limit, offset);
     let shown: Vec<CronMembers> = crons.iter().map(view).collect();
-    Ok(reply::ok(&CronPage { crons: &shown, cron_jobs: &shown, count: shown.len(), pagination: page }))
+    Ok(reply::ok(&CronPage {
+        items: &shown,
+        crons: &shown,
+        cron_jobs: &shown,
+        count: shown.len(),
+        pagination: page,
+    }))
 }
 
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let scope = Scope::of(&call)?;
     let schedule = schedules::find(call.app, &named(&call, &scope)?).await?;
     Ok(reply::ok(&cron_answer(view(&schedule), scope.of_sdk, &[])))
+}
+
+/// The jobs that a schedule made, newest first. Those of a schedule of the same name that was
+/// deleted are among them.
+async fn history(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let limit = call.query()?.limit()?;
+    let schedule = schedules::find(app, &named(&call, &scope)?).await?;
+    let search = JobSearch {
+        queue: Some(schedule.head.queue.clone()),
+        since: Some(schedule.created_at),
+        schedule: Some(schedule.id.name.clone()),
+        ..JobSearch::default()
+    };
+    let (jobs, next) = search.find(app, &scope, None, limit).await?;
+    let run = |job: &Job| {
+        let tick = job.head.schedule.as_ref().map(|run| time::millis(run.tick));
+        json!({
+            "job_id": job.id.to_string(),
+            "state": StateWord::of(job).as_str(),
+            "scheduled_at": tick,
+            "started_at": job.started_at.map(time::millis),
+            "completed_at": job.finished_at.map(time::millis),
+        })
+    };
+    let runs: Vec<Value> = jobs.iter().map(run).collect();
+    let name = schedule.id.name.as_str();
+    Ok(reply::ok(&json!({"name": name, "executions": runs, "items": runs, "has_more": next.is_some()})))
 }
 
 async fn change(call: Call<'_>) -> Result<Response, ApiError> {

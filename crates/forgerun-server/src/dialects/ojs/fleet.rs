@@ -3,15 +3,16 @@
 use axum::response::Response;
 use forgerun_core::Command;
 use forgerun_core::catalog::Kind;
-use forgerun_core::command::{Extend, Heartbeat, HeartbeatAnswer, HeldJob, WorkerCommand};
+use forgerun_core::command::{Extend, Heartbeat, HeartbeatAnswer, HeldJob, WorkerCommand, WorkerLost};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Name;
 use forgerun_core::record::Stored as _;
 use forgerun_core::scope::KeyScope;
 use forgerun_core::worker::{self, Worker, WorkerId, WorkerState};
 use forgerun_core::{Answer, Refusal};
+use forgerun_wire::ojs::members::{Members, ViolationList};
 use forgerun_wire::ojs::server::Pagination;
-use forgerun_wire::ojs::worker::{HeartbeatRequest, read_heartbeat, state_word};
+use forgerun_wire::ojs::worker::{HeartbeatRequest, parse_state, read_heartbeat, state_word};
 use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use serde_json::{Value, json};
@@ -81,6 +82,22 @@ pub(super) const ROUTES: &[Route] = &[
         .scope(KeyScope::Work)
         .operation("ojsTerminateWorkerAdmin", "Tell a worker to stop.")
         .replies(&[Reply::object(200, "What the worker is told.", &objects::WORKER)]),
+    Route::get("/ojs/v1/admin/workers/{worker_id}", "workers", |call| Box::pin(get(call)))
+        .access(CLIENT)
+        .operation("ojsGetWorkerAdmin", "Get a worker.")
+        .replies(&[Reply::object(200, "The worker.", &objects::WORKER)]),
+    Route::delete("/ojs/v1/admin/workers/{worker_id}", "forget", |call| Box::pin(forget(call)))
+        .access(CLIENT)
+        .scope(KeyScope::Work)
+        .operation("ojsDeleteWorker", "Forget a worker that holds no jobs.")
+        .replies(&[Reply::object(200, "Forgotten.", &objects::FACTS)])
+        .refuses(&[Kind::IllegalTransition]),
+    Route::post("/ojs/v1/admin/workers/directive", "direct", |call| Box::pin(direct_all(call)))
+        .access(CLIENT)
+        .scope(KeyScope::Work)
+        .operation("ojsDirectWorkers", "Tell all workers of the caller to finish, or to go on.")
+        .body(&objects::DIRECTIVE)
+        .replies(&[Reply::object(200, "How many are told.", &objects::FACTS)]),
     Route::post("/ojs/v1/workers/{worker_id}/resume", "direct", |call| Box::pin(resume(call)))
         .access(CLIENT)
         .scope(KeyScope::Work)
@@ -225,7 +242,14 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     page.has_more = n_found > skipped + shown.len();
     page.next_cursor = shown.last().filter(|_| page.has_more).map(|last| last.id.name.to_string());
     let count = |state: &str| views.iter().filter(|view| view["state"] == state).count();
-    let summary = json!({"total": views.len(), "running": count("running"), "draining": count("draining")});
+    let summary = json!({
+        "total": views.len(),
+        "running": count("running"),
+        "quiet": count("draining"),
+        "draining": count("draining"),
+        // A silent worker is taken off the list, and its jobs are taken back.
+        "stale": 0,
+    });
     Ok(reply::ok(&json!({"workers": views, "items": views, "summary": summary, "pagination": page})))
 }
 
@@ -235,22 +259,31 @@ fn view(app: &App, worker: &Worker) -> Value {
         WorkerState::Quiet => "draining",
         WorkerState::Terminate => "shutting_down",
     };
-    json!({
+    let mut view = json!({
         "id": worker.id.name.as_str(),
         "worker_id": worker.id.name.as_str(),
-        "tenant_id": worker.id.owner.tenant.as_ref().map(Name::as_str),
         "state": said,
         "directive": state_word(worker.directive),
-        "hostname": worker.facts.hostname,
-        "pid": worker.facts.pid,
         "queues": worker.facts.queues.iter().map(Name::as_str).collect::<Vec<_>>(),
-        "concurrency": worker.facts.concurrency,
         "active_jobs": worker.jobs.len(),
         "active_job_ids": worker.jobs.iter().map(JobId::to_string).collect::<Vec<_>>(),
         "started_at": time::millis(worker.started_at),
         "last_heartbeat_at": time::millis(worker.seen_at),
+        "last_heartbeat": time::millis(worker.seen_at),
         "silent_for_ms": app.clock.now().since(worker.seen_at).as_millis() as u64,
-    })
+    });
+    let facts = &worker.facts;
+    for (name, fact) in [
+        ("tenant_id", worker.id.owner.tenant.as_ref().map(|tenant| tenant.as_str().into())),
+        ("hostname", facts.hostname.as_deref().map(Value::from)),
+        ("pid", facts.pid.map(Value::from)),
+        ("concurrency", facts.concurrency.map(Value::from)),
+    ] {
+        if let Some(fact) = fact {
+            view[name] = fact;
+        }
+    }
+    view
 }
 
 fn named(call: &Call<'_>) -> Result<WorkerId, ApiError> {
@@ -272,6 +305,55 @@ async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let found: Option<Worker> = call.app.engine.store().record(id.key()).await?;
     let worker = found.ok_or_else(|| not_found(&call))?;
     Ok(reply::ok(&view(call.app, &worker)))
+}
+
+/// Forgets a worker. One that holds jobs loses them when its leases end, or when it is silent.
+async fn forget(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, id) = (call.app, named(&call)?);
+    let found: Option<Worker> = app.engine.store().record(id.key()).await?;
+    let mut worker = found.ok_or_else(|| not_found(&call))?;
+    let known = WorkerLost { worker: id.clone(), jobs: worker.jobs.clone() };
+    keep_held(app, std::slice::from_mut(&mut worker)).await?;
+    if !worker.jobs.is_empty() {
+        let detail = format!("The worker is alive and holds {} jobs; quiet it first.", worker.jobs.len());
+        return Err(RefusedRequest::new(Kind::IllegalTransition, detail).into());
+    }
+    match app.engine.run(Command::Worker(WorkerCommand::Forget(known))).await {
+        Ok(_) => Ok(reply::ok(&json!({"deregistered": true, "worker_id": id.name.as_str()}))),
+        Err(forgerun_engine::Error::Refused(Refusal::WorkerNotFound)) => Err(not_found(&call)),
+        Err(error) => Err(refusals::of_engine(app, error)),
+    }
+}
+
+/// Sets the directive of all workers of the caller.
+async fn direct_all(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let owner = scope.owner()?;
+    let members = Members::of_body(&call.body)?;
+    let mut violations = ViolationList::default();
+    let kind = Kind::MalformedRequest;
+    let word: Option<String> = violations.typed(kind, "directive", members.get("directive"), "a string");
+    let to = match word.as_deref() {
+        Some("resume") => Some(WorkerState::Running),
+        Some(word) => parse_state(word),
+        None => None,
+    };
+    if to.is_none() {
+        violations.add(kind, "directive", "must be quiet, terminate or resume", "enum");
+    }
+    let to = violations.settle(to)?;
+    let (mut n_told, mut after) = (0, String::new());
+    for _ in 0..WORKERS_SEARCHED_MAX / PAGE_MAX {
+        let group = Some(worker::group(owner.client));
+        let page: Vec<Worker> = app.engine.store().records(group, after, PAGE_MAX).await?;
+        let Some(last) = page.last() else { break };
+        after = last.key();
+        let of_tenant = |worker: &Worker| scope.tenant.is_none() || worker.id.owner.tenant == scope.tenant;
+        let command = |worker: Worker| Command::Worker(WorkerCommand::Direct { worker: worker.id, to });
+        let commands = page.into_iter().filter(of_tenant).map(command).collect();
+        n_told += app.engine.run_each(commands).await.into_iter().filter(Result::is_ok).count();
+    }
+    Ok(reply::ok(&json!({"directive": state_word(to), "workers": n_told})))
 }
 
 async fn quiet(call: Call<'_>) -> Result<Response, ApiError> {

@@ -65,6 +65,13 @@ pub(super) const ROUTES: &[Route] = &[
         .optional_body(&objects::CANCEL)
         .replies(&[Reply::object(200, "The job is cancelled.", &objects::JOB)])
         .refuses(ENDED),
+    Route::post("/ojs/v1/admin/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
+        .access(CLIENT_OR_OPERATOR)
+        .scope(KeyScope::Submit)
+        .operation("ojsCancelJobAdmin", "Cancel a job.")
+        .optional_body(&objects::CANCEL)
+        .replies(&[Reply::object(200, "The job is cancelled.", &objects::JOB)])
+        .refuses(ENDED),
     Route::post("/ojs/v1/jobs/{job_id}/activate", "activate", |call| Box::pin(activate(call)))
         .access(CLIENT_OR_OPERATOR)
         .scope(KeyScope::Submit)
@@ -230,13 +237,15 @@ async fn progress(call: Call<'_>) -> Result<Response, ApiError> {
 }
 
 pub(super) fn progress_view(job: &Job) -> Value {
-    let percent = job.progress.unwrap_or(0);
+    // A job that reported progress and succeeded is done, whatever it reported last.
+    let percent = job.progress.map(|percent| if job.state == State::Succeeded { 100 } else { percent });
     json!({
         "id": job.id.to_string(),
         "job_id": job.id.to_string(),
         "state": StateWord::of(job).as_str(),
-        "progress": f64::from(percent) / 100.0,
+        "progress": percent.map(|percent| f64::from(percent) / 100.0),
         "percentage": percent,
         "message": job.message,
+        "updated_at": time::millis(job.updated_at),
     })
 }

@@ -1,7 +1,11 @@
 //! The bodies and objects of `/ojs/v1`, as the OpenAPI document shows them. Their full description
 //! is that of Open Job Spec; here are the members that this server reads and writes.
 
+mod managing;
+
 use forgerun_wire::request_body;
+
+pub(super) use managing::{BULK_CHANGE, DIRECTIVE, ITEMS, MAINTENANCE, PURGE};
 
 request_body! {
     /// A job to be done. Options may also stand at the top.
@@ -248,24 +252,16 @@ request_body! {
 request_body! {
     /// Bounds of a queue.
     pub(super) QUEUE_CONFIG = "OjsQueueConfig" {
+        /// Of a queue to be set up.
+        "name": text(),
+        /// Refuse new jobs while so many wait.
+        "max_size": at_least(1),
         /// `max_depth`: refuse new jobs while so many wait.
         "backpressure": object(),
         /// Hand out nothing while workers hold so many.
         "max_active": json!({"type": ["integer", "null"]}),
     }
     ; examples {"bound": {"value": {"backpressure": {"max_depth": 500, "strategy": "reject"}}}}
-}
-
-request_body! {
-    /// Which dead letters to retry.
-    pub(super) BULK_RETRY = "OjsBulkRetry" {
-        /// `state`, which is `discarded`, or `queue`, or both.
-        "filter": object(),
-        /// Must be true.
-        "confirm": truth(),
-    }
-    ; required &["filter", "confirm"]
-    ; examples {"of a queue": {"value": {"filter": {"queue": "mail"}, "confirm": true}}}
 }
 
 request_body! {

@@ -1,26 +1,28 @@
-//! The caller's queues: list, figures, pause, bounds. And limits shared by name.
+//! The caller's queues: list, figures, pause, bounds. What deletes jobs of theirs is in
+//! `queue_jobs.rs`.
 
 use std::collections::BTreeMap;
 
+use axum::http::StatusCode;
 use axum::response::Response;
 use forgerun_core::catalog::Kind;
 use forgerun_core::command::{QueueChange, QueueCommand};
-use forgerun_core::job::Name;
+use forgerun_core::job::{Lane, Name, Shelf};
 use forgerun_core::queue::{Owner, QueueId, QueueSettings};
 use forgerun_core::rows::{Activity, Counts, Minute};
 use forgerun_core::scope::KeyScope;
 use forgerun_core::state::Facet;
 #[cfg(feature = "grpc")]
 use forgerun_core::time::Time;
-use forgerun_core::{Answer, Command};
+use forgerun_core::{Answer, Command, workflow};
 use forgerun_wire::ojs::members::{Members, ViolationList};
 use forgerun_wire::ojs::server::{Pagination, QueueNumbers, QueueView};
-use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 use serde_json::{Value, json};
 
+use super::queue_jobs::{delete, purge};
 use super::scope::{CLIENT, CLIENT_OR_OPERATOR, PAGE, Scope};
-use super::{objects, refusals, reply};
+use super::{bulk, objects, refusals, reply};
 use crate::app::App;
 use crate::attendance::AttendedQueues;
 use crate::http::{
@@ -29,7 +31,7 @@ use crate::http::{
     queue_name,
     routing::{Call, Reply, Route},
 };
-use crate::limits::PAGE_MAX;
+use crate::limits::{LIST_ROWS_MAX, PAGE_MAX};
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/ojs/v1/queues", "queues", |call| Box::pin(list(call)))
@@ -80,20 +82,49 @@ pub(super) const ROUTES: &[Route] = &[
         .operation("ojsConfigureQueue", "Bound a queue.")
         .body(&objects::QUEUE_CONFIG)
         .replies(&[Reply::object(200, "The bounds as they are now.", &objects::QUEUE)]),
-    Route::get("/ojs/v1/admin/tenants/{tenant}/stats", "queues", |call| Box::pin(tenant_stats(call)))
+    Route::post("/ojs/v1/queues", "create_queue", |call| Box::pin(create(call)))
         .access(CLIENT)
-        .operation("ojsGetTenantStats", "Get the numbers of a tenant.")
+        .scope(KeyScope::Manage)
+        .operation("ojsCreateQueue", "Set up a queue. A queue without settings needs none of this.")
+        .body(&objects::QUEUE_CONFIG)
+        .replies(&[
+            Reply::object(200, "The queue was set up before.", &objects::QUEUE),
+            Reply::object(201, "The queue.", &objects::QUEUE),
+        ])
+        .refuses(&[Kind::InvalidQueue, Kind::QueueNameTooLong]),
+    Route::delete("/ojs/v1/queues/{queue}", "delete_queue", |call| Box::pin(delete(call)))
+        .access(CLIENT)
+        .scope(KeyScope::Manage)
+        .and_scope(KeyScope::Submit)
+        .operation("ojsDeleteQueue", "Delete a queue: its settings, and its jobs that have ended.")
+        .replies(&[Reply::object(200, "Deleted.", &objects::FACTS)])
+        .refuses(&[Kind::IllegalTransition]),
+    Route::post("/ojs/v1/queues/{queue}/purge", "delete", |call| Box::pin(purge(call, false)))
+        .access(CLIENT)
+        .scope(KeyScope::Submit)
+        .operation("ojsPurgeQueue", "Delete jobs of a queue that have ended.")
+        .optional_body(&objects::PURGE)
+        .replies(bulk::ANSWER),
+    Route::delete("/ojs/v1/admin/queues/{queue}/jobs", "delete", |call| Box::pin(purge(call, true)))
+        .access(CLIENT)
+        .scope(KeyScope::Submit)
+        .operation("ojsPurgeQueueAdmin", "Delete jobs of a queue that have ended.")
+        .body(&objects::PURGE)
+        .replies(bulk::ANSWER),
+    Route::get("/ojs/v1/admin/queues/{queue}", "queues", |call| Box::pin(detail(call)))
+        .access(CLIENT)
+        .operation("ojsGetQueueAdmin", "Get a queue with its settings.")
+        .replies(&[Reply::object(200, "The queue.", &objects::QUEUE)]),
+    Route::get("/ojs/v1/queues/{queue}/priority-stats", "queues", |call| Box::pin(priorities(call)))
+        .access(CLIENT)
+        .operation("ojsGetPriorityStats", "Count the jobs of a queue that wait, by priority.")
         .replies(&[Reply::object(200, "The numbers.", &objects::FACTS)]),
-    Route::get("/ojs/v1/rate-limits/{key}", "limit", |call| Box::pin(limit(call)))
-        .access(CLIENT)
-        .operation("ojsGetRateLimit", "Get how much of a limit is used.")
-        .replies(&[Reply::object(200, "How much is used.", &objects::FACTS)]),
 ];
 
 /// An hour in minutes.
 const LAST_HOUR: i64 = 60;
 
-fn named(call: &Call<'_>) -> Result<Name, ApiError> {
+pub(super) fn named(call: &Call<'_>) -> Result<Name, ApiError> {
     queue_name(&call.text("queue"))
 }
 
@@ -173,6 +204,8 @@ pub(in crate::dialects) async fn all(call: &Call<'_>) -> Result<Vec<Found>, ApiE
     for queue in store.queues_of(&owner).await? {
         queues.entry(QueueId::parse(&queue.queue).name).or_default().0 = queue.counts;
     }
+    // Workflows themselves wait for no worker.
+    queues.retain(|name, _| name.as_str() != workflow::QUEUE);
     let mut after = String::new();
     loop {
         let page: Vec<QueueSettings> = store.records(Some(owner.prefix()), after, PAGE_MAX).await?;
@@ -274,7 +307,12 @@ async fn set_paused(call: Call<'_>, paused: bool) -> Result<Response, ApiError> 
     Ok(reply::ok(&found.view(Activity::default()).alone(scope.of_sdk, &[(moment, now)])))
 }
 
-async fn set(app: &App, scope: &Scope, name: Name, change: QueueChange) -> Result<QueueSettings, ApiError> {
+pub(super) async fn set(
+    app: &App,
+    scope: &Scope,
+    name: Name,
+    change: QueueChange,
+) -> Result<QueueSettings, ApiError> {
     let owner = match scope.client {
         Some(_) => Some(scope.owner()?),
         None => None,
@@ -304,6 +342,17 @@ fn bounds(body: &[u8]) -> Result<QueueChange, ApiError> {
     let kind = Kind::MalformedRequest;
     let members = Members::of_body(body)?;
     let mut violations = ViolationList::default();
+    let change = bounds_of(&members, &mut violations);
+    if change == QueueChange::default() {
+        let detail = "or max_size, concurrency or max_active must be given; other settings are not supported";
+        violations.add(kind, "backpressure", detail, "required");
+    }
+    Ok(violations.settle(Some(change))?)
+}
+
+/// Bounds under their names in the extension for back-pressure and in the command line of OJS.
+fn bounds_of(members: &Members<'_>, violations: &mut ViolationList) -> QueueChange {
+    let kind = Kind::MalformedRequest;
     let mut change = QueueChange::default();
     if let Some(value) = members.get("backpressure") {
         let inner = Members::of_value(value).unwrap_or_else(|| {
@@ -320,13 +369,78 @@ fn bounds(body: &[u8]) -> Result<QueueChange, ApiError> {
                 "unsupported",
             );
         }
-        change.waiting_max = number(&inner, "max_depth", "backpressure.max_depth", &mut violations);
+        change.waiting_max = number(&inner, "max_depth", "backpressure.max_depth", violations);
     }
-    change.active_max = number(&members, "max_active", "max_active", &mut violations);
-    if change == QueueChange::default() {
-        violations.add(kind, "backpressure", "or max_active must be given", "required");
+    change.waiting_max = change.waiting_max.or(number(members, "max_size", "max_size", violations));
+    let active = ["max_active", "concurrency"].into_iter().find(|name| members.has(name));
+    change.active_max = active.and_then(|name| number(members, name, name, violations));
+    change
+}
+
+/// Sets up a queue with the bounds of the body.
+async fn create(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope) = (call.app, Scope::of(&call)?);
+    let members = Members::of_body(&call.body)?;
+    let mut violations = ViolationList::default();
+    let change = bounds_of(&members, &mut violations);
+    let kind = Kind::MalformedRequest;
+    let name: Option<String> = violations.typed(kind, "name", members.get("name"), "a string");
+    if members.get("name").is_none() {
+        violations.add(kind, "name", "is required", "required");
     }
-    Ok(violations.settle(Some(change))?)
+    let name = queue_name(&violations.settle(name)?)?;
+    let owner = scope.owner()?;
+    let is_known = Found::read(app, &owner, name.clone()).await?.own.is_some();
+    set(app, &scope, name.clone(), change).await?;
+    let found = Found::read(app, &owner, name).await?;
+    let status = if is_known { StatusCode::OK } else { StatusCode::CREATED };
+    Ok(reply::json(status, &found.view(Activity::default()).alone(scope.of_sdk, &[])))
+}
+
+/// A queue with its settings and its oldest waiting job.
+async fn detail(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, scope, name) = (call.app, Scope::of(&call)?, named(&call)?);
+    let owner = scope.owner()?;
+    let key = owner.scoped(name.as_str());
+    let activity = activity(app, key.clone()).await?;
+    let oldest = app.engine.store().oldest(Shelf { lane: Lane::External, name: key }).await?;
+    let found = Found::read(app, &owner, name).await?;
+    let active_max = found.settings().filter_map(|settings| settings.active_max).min();
+    let waiting_max = found.settings().filter_map(|settings| settings.waiting_max).min();
+    let hour = 60.0;
+    let facts = [
+        (
+            "configuration",
+            json!({
+                "concurrency": active_max,
+                "backpressure": {"enabled": waiting_max.is_some(), "strategy": "reject", "threshold": waiting_max},
+            }),
+        ),
+        ("oldest_available_at", json!(oldest.and_then(|job| job.queued_at).map(time::millis))),
+        (
+            "throughput",
+            json!({
+                "processed_per_minute": activity.succeeded.max(0) as f64 / hour,
+                "failed_per_minute": activity.failed.max(0) as f64 / hour,
+            }),
+        ),
+    ];
+    Ok(reply::ok(&found.view(activity).alone(scope.of_sdk, &facts)))
+}
+
+/// How many jobs of a queue wait, by priority; of the first thousand.
+async fn priorities(call: Call<'_>) -> Result<Response, ApiError> {
+    let (app, owner, name) = (call.app, Scope::of(&call)?.owner()?, named(&call)?);
+    let shelf = Shelf { lane: Lane::External, name: owner.scoped(name.as_str()) };
+    let jobs = app.engine.store().shelf(shelf, None, LIST_ROWS_MAX).await?;
+    let mut counts: BTreeMap<i16, usize> = BTreeMap::new();
+    for job in &jobs {
+        *counts.entry(job.head.priority).or_default() += 1;
+    }
+    let entry = |(priority, count): (&i16, &usize)| json!({"priority": priority, "count": count});
+    let distribution: Vec<Value> = counts.iter().rev().map(entry).collect();
+    let is_all = jobs.len() < LIST_ROWS_MAX;
+    Ok(reply::ok(&json!({"queue": name.as_str(), "distribution": distribution, "is_complete": is_all})))
 }
 
 /// A bound above zero; null removes it.
@@ -346,44 +460,4 @@ fn number(
         violations.add_value(Kind::MalformedRequest, path, value, detail, "minimum");
     }
     Some(number)
-}
-
-/// Job counts of a tenant of the caller.
-async fn tenant_stats(call: Call<'_>) -> Result<Response, ApiError> {
-    let (app, scope) = (call.app, Scope::of(&call)?);
-    let tenant = call.text("tenant").into_owned();
-    let owner = Owner { tenant: Name::new(&tenant).filter(|_| !tenant.contains('/')), ..scope.owner()? };
-    if owner.tenant.is_none() {
-        return Err(RefusedRequest::new(Kind::JobNotFound, "There is no such tenant.")
-            .fact("resource_type", "tenant")
-            .into());
-    }
-    let mut total = Counts::default();
-    for queue in app.engine.store().queues_of(&owner).await? {
-        total.merge(&queue.counts);
-    }
-    let numbers = numbers(&total, Activity::default());
-    let n_jobs: i64 = Facet::ALL.iter().map(|facet| total.at(*facet)).sum();
-    Ok(reply::ok(&json!({
-        "tenant_id": tenant,
-        "total_jobs": n_jobs.max(0),
-        "available": numbers.available,
-        "active": numbers.active,
-        "completed": numbers.completed,
-        "discarded": numbers.discarded,
-    })))
-}
-
-/// A shared limit. It is unknown until a job was handed out under it.
-async fn limit(call: Call<'_>) -> Result<Response, ApiError> {
-    let (app, owner) = (call.app, Scope::of(&call)?.owner()?);
-    let key = call.text("key").into_owned();
-    let row = app.engine.store().limit(owner.scoped(&key)).await?.unwrap_or_default();
-    let now = app.clock.now();
-    Ok(reply::ok(&json!({
-        "key": key,
-        "active": row.active,
-        "concurrency": {"active": row.active},
-        "next_turn_at": (row.turn_at > now).then(|| time::millis(row.turn_at)),
-    })))
 }

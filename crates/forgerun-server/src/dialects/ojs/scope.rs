@@ -131,7 +131,7 @@ impl Scope {
     }
 
     /// Whether a job is within the scope: of the client, and of the tenant if one is named.
-    fn sees(&self, job: &Job) -> bool {
+    pub(super) fn sees(&self, job: &Job) -> bool {
         self.client.is_none_or(|client| client == job.head.client)
             && (self.tenant.is_none() || self.tenant == job.head.tenant)
     }

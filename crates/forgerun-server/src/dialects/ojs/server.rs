@@ -50,17 +50,6 @@ pub(super) const ROUTES: &[Route] = &[
         .operation("ojsReset", "Wipe what the caller has; only with `ojs.test_hooks`.")
         .replies(&[Reply::object(200, "Wiped.", &objects::FACTS)])
         .refuses(&[Kind::RouteNotFound]),
-    Route::put("/ojs/v1/admin/pools/{name}", "unsupported", |call| Box::pin(unsupported(call)))
-        .access(CLIENT)
-        .scope(KeyScope::Manage)
-        .operation("ojsPutPool", "Set up a pool of workers: not supported.")
-        .replies(&[])
-        .refuses(&[Kind::UnsupportedFeature]),
-    Route::get("/ojs/v1/admin/scheduling/stats", "unsupported", |call| Box::pin(unsupported(call)))
-        .access(CLIENT)
-        .operation("ojsGetSchedulingStats", "Get numbers of pools: not supported.")
-        .replies(&[])
-        .refuses(&[Kind::UnsupportedFeature]),
     Route::get("/ojs/v1/ws", "unsupported", |call| Box::pin(unsupported(call)))
         .access(CLIENT)
         .operation("ojsConnect", "Open a WebSocket: not supported.")
@@ -68,7 +57,7 @@ pub(super) const ROUTES: &[Route] = &[
         .refuses(&[Kind::UnsupportedFeature]),
 ];
 
-/// The answer about an unsupported feature: worker pools, WebSockets.
+/// The answer about WebSockets.
 async fn unsupported(_: Call<'_>) -> Result<Response, ApiError> {
     let detail = "This server does not do that; the manifest says what it does.";
     Err(RefusedRequest::new(Kind::UnsupportedFeature, detail).into())
@@ -84,18 +73,31 @@ fn backend(app: &App) -> &'static str {
     }
 }
 
-pub(in crate::dialects) fn current_manifest(app: &App) -> Value {
+/// The manifest for a client that reaches the server at this address.
+pub(in crate::dialects) fn current_manifest(app: &App, base: &str) -> Value {
     manifest(ServerFacts {
         version: VERSION,
         backend: backend(app),
-        base: &app.base,
+        base,
         envelope_bytes_max: OJS_ENVELOPE_BYTES_MAX,
         has_grpc: app.config.grpc.addr.is_some(),
     })
 }
 
+/// The public address of the server, or else the one that the request was sent to.
+fn base_of(call: &Call<'_>) -> String {
+    let host = call.exchange.headers.get(axum::http::header::HOST).and_then(|host| host.to_str().ok());
+    match host.filter(|host| call.app.base.is_empty() && !host.is_empty()) {
+        Some(host) => {
+            let scheme = if call.app.config.server.tls.cert.is_some() { "https" } else { "http" };
+            format!("{scheme}://{host}")
+        }
+        None => call.app.base.clone(),
+    }
+}
+
 async fn tell_manifest(call: Call<'_>) -> Result<Response, ApiError> {
-    Ok(reply::ok(&current_manifest(call.app)))
+    Ok(reply::ok(&current_manifest(call.app, &base_of(&call))))
 }
 
 /// Whether the server is healthy, and the checks.
@@ -134,12 +136,7 @@ async fn reset(call: Call<'_>) -> Result<Response, ApiError> {
     let client = Scope::of(&call)?.owner()?.client;
     let n_jobs = forget_jobs(app, client).await?;
     for settings in all_settings(app, client).await? {
-        let change = QueueChange {
-            paused: Some(false),
-            waiting_max: Some(None),
-            active_max: Some(None),
-            rate: Some(None),
-        };
+        let change = QueueChange { forget: true, ..QueueChange::default() };
         let command = QueueCommand { queue: QueueId::parse(&settings.queue), change };
         run(app, Command::Queue(command)).await?;
     }

@@ -15,12 +15,12 @@ use forgerun_engine::Error;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::batch::{read_batch, read_bulk};
 use forgerun_wire::ojs::envelope::{self, JobEnvelope, Rules};
-use forgerun_wire::ojs::job::JobView;
+use forgerun_wire::ojs::job::{BothView, JobView};
 use forgerun_wire::ojs::state::StateWord;
 use forgerun_wire::problem::RefusedRequest;
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
 
 use super::jobs::Shown;
 use super::scope::{CLIENT, REFUSALS, Scope};
@@ -232,16 +232,10 @@ impl<'a> TakenView<'a> {
     }
 }
 
-#[derive(Serialize)]
-struct OneView<'a> {
-    job: TakenView<'a>,
-    #[serde(skip_serializing_if = "is_false")]
-    deduplicated: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-fn is_false(value: &bool) -> bool {
-    !*value
+/// The answer to one job: within an object and at the top, as SDKs read one or the other (D3).
+fn one_view(status: StatusCode, view: JobView<'_>, existing: bool) -> Response {
+    let facts = if existing { vec![("deduplicated", true.into())] } else { Vec::new() };
+    reply::json(status, &BothView { job: view, facts })
 }
 
 /// Submits the job of the envelope in the body. Returns its rate too, if the envelope has one.
@@ -261,12 +255,17 @@ async fn one(call: Call<'_>) -> Result<Response, ApiError> {
     let status = if existing { StatusCode::OK } else { StatusCode::CREATED };
     let prefer = call.exchange.prefer;
     let mut response = match prefer.wait {
-        None => reply::json(status, &OneView { job: TakenView::of(&call, &taken), deduplicated: existing }),
+        None => match TakenView::of(&call, &taken) {
+            TakenView::Full(view) => one_view(status, view, existing),
+            TakenView::Minimal { id, state } => {
+                reply::json(status, &json!({"job": {"id": id, "state": state}, "id": id, "state": state}))
+            }
+        },
         // In its final state, with its result, if the client prefers to wait.
         Some(_) => {
             let job = accepted::awaited(call.app, call.caller(), &prefer, job.clone()).await?;
             let shown = Shown::read(call.app, Arc::new(job)).await?;
-            reply::json(status, &OneView { job: TakenView::Full(shown.view()), deduplicated: existing })
+            one_view(status, shown.view(), existing)
         }
     };
     let headers = response.headers_mut();

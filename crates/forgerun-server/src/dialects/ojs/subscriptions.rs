@@ -58,6 +58,15 @@ pub(super) const ROUTES: &[Route] = &[
     .body(&objects::SUBSCRIPTION)
     .replies(&[Reply::object(200, "The endpoint as it is now.", &objects::SUBSCRIPTION_VIEW)])
     .refuses(&[Kind::InvalidCallbackUrl, Kind::Duplicate]),
+    Route::put("/ojs/v1/webhooks/subscriptions/{webhook_id}", "change_webhook", |call| {
+        Box::pin(change(call))
+    })
+    .access(CLIENT)
+    .scope(KeyScope::Manage)
+    .operation("ojsPutSubscription", "Change an endpoint.")
+    .body(&objects::SUBSCRIPTION)
+    .replies(&[Reply::object(200, "The endpoint as it is now.", &objects::SUBSCRIPTION_VIEW)])
+    .refuses(&[Kind::InvalidCallbackUrl, Kind::Duplicate]),
     Route::delete("/ojs/v1/webhooks/subscriptions/{webhook_id}", "change_webhook", |call| {
         Box::pin(delete(call))
     })

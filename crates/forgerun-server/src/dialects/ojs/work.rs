@@ -494,8 +494,25 @@ async fn progress(call: Call<'_>) -> Result<Response, ApiError> {
     let request = read_progress(&call.body, in_path(&call).as_deref())?;
     let held = held(app, &scope, request.claimed).await?;
     let note = Some(Note::Progress { percent: request.percent, message: request.message });
-    let job = run(&call, Command::Extend(Extend { held, lease: None, note })).await?;
+    let id = held.job;
+    let (job, acknowledged) = match run(&call, Command::Extend(Extend { held, lease: None, note })).await {
+        Ok(job) => (job, true),
+        Err(error) if is_late(error.kind()) => {
+            let job = scope.job(app, Some(id)).await?;
+            // A report that comes too late is no fault; one about a job of another worker is.
+            match job.state.is_active() {
+                true => return Err(error),
+                false => (Job::clone(&job), false),
+            }
+        }
+        Err(error) => return Err(error),
+    };
     let mut view = progress_view(&job);
-    view["acknowledged"] = true.into();
+    view["acknowledged"] = acknowledged.into();
     Ok(reply::ok(&view))
+}
+
+/// Whether the job is not active any more, or not yet.
+const fn is_late(kind: Kind) -> bool {
+    matches!(kind, Kind::IllegalTransition | Kind::AlreadyCompleted | Kind::AlreadyCancelled)
 }

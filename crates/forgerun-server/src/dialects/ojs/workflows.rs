@@ -11,13 +11,14 @@ use forgerun_core::command::{Cancel, Owned};
 use forgerun_core::id::JobId;
 use forgerun_core::job::{Job, Name};
 use forgerun_core::scope::KeyScope;
+use forgerun_core::workflow::StepState;
 use forgerun_wire::fingerprint::fingerprint;
 use forgerun_wire::ojs::envelope::Rules;
 use forgerun_wire::ojs::server::Pagination;
 use forgerun_wire::ojs::workflow::{StepArgs, WorkflowMembers, answer, view, workflow_word};
 use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
-use forgerun_wire::workflow::{self as wire, WorkflowRows};
+use forgerun_wire::workflow::{self as wire, StepRows, WorkflowRows, step_word};
 use serde_json::{Value, json};
 
 use super::jobs::reason;
@@ -79,6 +80,10 @@ pub(super) const ROUTES: &[Route] = &[
         .optional_body(&objects::CANCEL)
         .replies(&[Reply::object(200, "The workflow as it is now.", &objects::WORKFLOW_VIEW)])
         .refuses(ENDED),
+    Route::get("/ojs/v1/workflows/{job_id}/progress", "get", |call| Box::pin(progress(call)))
+        .access(CLIENT_OR_OPERATOR)
+        .operation("ojsGetWorkflowProgress", "Get how far a workflow and its steps are.")
+        .replies(&[Reply::object(200, "How far they are.", &objects::FACTS)]),
     Route::post("/ojs/v1/workflows/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
         .access(CLIENT_OR_OPERATOR)
         .scope(KeyScope::Submit)
@@ -215,6 +220,26 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&answer(&rows, facts)))
 }
 
+/// How far a workflow is: the share of its steps that have ended.
+async fn progress(call: Call<'_>) -> Result<Response, ApiError> {
+    let own = own_job(&call).await?;
+    let rows = rows(&call, own).await?;
+    let share = |percent: u8| f64::from(percent) / 100.0;
+    let step = |of: StepRows<'_>| {
+        let is_done = of.step.state == StepState::Succeeded;
+        let percent = if is_done { 100 } else { of.job.and_then(|job| job.progress).unwrap_or(0) };
+        json!({"id": of.step.id, "state": step_word(of.step, of.job), "progress": share(percent)})
+    };
+    let steps: Vec<Value> = rows.steps().map(step).collect();
+    Ok(reply::ok(&json!({
+        "workflow_id": rows.job.id.to_string(),
+        "state": workflow_word(rows.job.state),
+        "progress": rows.job.progress.map(share),
+        "steps": steps,
+        "updated_at": time::millis(rows.job.updated_at),
+    })))
+}
+
 /// Retries the failed steps of a workflow, or all of it if it was compensated. `from` names a step
 /// to continue from.
 async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
@@ -268,5 +293,5 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     if let Some(next) = next {
         page = page.and_more(next.to_string());
     }
-    Ok(reply::ok(&json!({"workflows": found, "pagination": page})))
+    Ok(reply::ok(&json!({"workflows": found, "items": found, "pagination": page})))
 }

@@ -89,14 +89,14 @@ async fn messages_are_english_whatever_language_is_asked_for() {
 #[tokio::test]
 async fn what_is_not_done_here_is_said_to_be_so() {
     let world = World::start().await;
-    for (method, path) in [("PUT", "admin/pools/a"), ("GET", "admin/scheduling/stats"), ("GET", "ws")] {
+    for (method, path) in [("PUT", "admin/pools/a"), ("PUT", "rate-limits/k"), ("GET", "ws")] {
         let answer = call(&world.client, method, path).body("{}").send().await;
         refused(&answer, 422, "UNSUPPORTED_FEATURE", "unsupported");
     }
     let answer = world.get("nothing").await;
     assert_eq!(answer.status, 404);
     let answer = call(&world.client, "PUT", "jobs").send().await;
-    assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")));
+    assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, HEAD, POST")));
 }
 
 #[tokio::test]

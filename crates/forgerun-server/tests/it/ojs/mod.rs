@@ -7,6 +7,7 @@ mod events;
 mod examples;
 mod exchange;
 mod logs;
+mod managing;
 #[cfg(feature = "s3")]
 mod objects;
 mod options;

@@ -70,6 +70,9 @@ async fn a_tenant_finds_its_dead_letters_behind_any_number_of_others() {
     let confirmed = json!({"filter": {"state": "discarded"}, "confirm": true});
     let retried =
         of(&world, "globex", "POST", "admin/jobs/bulk/retry").json(confirmed).send().await.expect(200);
-    assert_eq!(retried, json!({"matched": 2, "retried": 2, "failed": 0, "has_more": false}));
+    assert_eq!(
+        (&retried["matched"], &retried["retried"], &retried["failed"]),
+        (&json!(2), &json!(2), &json!(0))
+    );
     assert_eq!(of(&world, "acme", "GET", "dead-letter/stats").send().await.expect(200)["total"], 4);
 }
