@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::envelope::{self, JobEnvelope, Rules};
 use super::job::{raw, shown_args, shown_type};
+use super::kept::ObjectWriter;
 use super::members::{Members, ViolationList};
 use crate::body::Deadline;
 use crate::problem::RefusedRequest;
@@ -95,6 +96,45 @@ fn with_args(mut template: Members<'_>) -> Members<'_> {
         template.0.push(("args".into(), none));
     }
     template
+}
+
+/// What a schedule keeps of its terms if a change does not name them.
+const KEPT_TERMS: [&str; 8] =
+    ["name", "timezone", "overlap_policy", "catch_up", "catch_up_max", "jitter_ms", "enabled", "description"];
+
+/// The body that registers a schedule as it is shown, with what a change says of it. Options are changed one by one.
+pub fn changed_cron(view: &CronMembers, change: &Members<'_>) -> Vec<u8> {
+    let mut body = ObjectWriter::default();
+    for name in KEPT_TERMS {
+        // The name stands in the path.
+        let given = change.get(name).filter(|_| name != "name");
+        if let Some(value) = given.or(view.get(name).map(|value| &**value)) {
+            body.put(name, value.get());
+        }
+    }
+    let expression = change.get("cron").or(change.get("expression")).or(view.get("cron").map(|cron| &**cron));
+    if let Some(expression) = expression {
+        body.put("cron", expression.get());
+    }
+    let template = change.get("job_template").and_then(Members::of_value).unwrap_or_default();
+    let given = |name: &str| template.get(name).or(change.get(name));
+    let mut job = ObjectWriter::default();
+    for name in ["type", "args", "meta"] {
+        if let Some(value) = given(name).or(view.get(name).map(|value| &**value)) {
+            job.put(name, value.get());
+        }
+    }
+    let known = view.get("options").and_then(|options| Members::of_value(options)).unwrap_or_default();
+    let changed = given("options").and_then(Members::of_value).unwrap_or_default();
+    let mut options = ObjectWriter::default();
+    for (name, value) in known.0.iter().chain(&changed.0) {
+        options.put(name, value.get());
+    }
+    let options = options.finish();
+    job.put("options", std::str::from_utf8(&options).expect("JSON is text"));
+    let job = job.finish();
+    body.put("job_template", std::str::from_utf8(&job).expect("JSON is text"));
+    body.finish()
 }
 
 /// Reads the body of a change: whether it makes jobs.

@@ -8,9 +8,10 @@ use forgerun_core::job::{Job, Name};
 use forgerun_core::queue::Owner;
 use forgerun_core::schedule::{Schedule, ScheduleId};
 use forgerun_core::scope::KeyScope;
-use forgerun_wire::ojs::cron::{CronMembers, cron_answer, cron_view, read_cron, read_enabled};
+use forgerun_wire::ojs::cron::{CronMembers, changed_cron, cron_answer, cron_view, read_cron, read_enabled};
 use forgerun_wire::ojs::envelope::Rules;
 use forgerun_wire::ojs::job::JobView;
+use forgerun_wire::ojs::members::Members;
 use forgerun_wire::ojs::server::Pagination;
 use forgerun_wire::ojs::state::StateWord;
 use forgerun_wire::time;
@@ -61,9 +62,10 @@ pub(super) const ROUTES: &[Route] = &[
         .access(CLIENT)
         .scope(KeyScope::Manage)
         .and_scope(KeyScope::Submit)
-        .operation("ojsChangeCron", "Pause or resume a schedule.")
+        .operation("ojsChangeCron", "Change a schedule.")
         .body(&objects::CRON_CHANGE)
-        .replies(&[Reply::object(200, "The schedule as it is now.", &objects::CRON_VIEW)]),
+        .replies(&[Reply::object(200, "The schedule as it is now.", &objects::CRON_VIEW)])
+        .refuses(REFUSALS),
     Route::delete("/ojs/v1/cron/{name}", "delete_cron", |call| Box::pin(delete(call)))
         .access(CLIENT)
         .scope(KeyScope::Manage)
@@ -108,9 +110,10 @@ pub(super) const ROUTES: &[Route] = &[
         .access(CLIENT)
         .scope(KeyScope::Manage)
         .and_scope(KeyScope::Submit)
-        .operation("ojsChangeCronOfUi", "Pause or resume a schedule.")
+        .operation("ojsChangeCronOfUi", "Change a schedule.")
         .body(&objects::CRON_CHANGE)
-        .replies(&[Reply::object(200, "The schedule as it is now.", &objects::CRON_VIEW)]),
+        .replies(&[Reply::object(200, "The schedule as it is now.", &objects::CRON_VIEW)])
+        .refuses(REFUSALS),
     Route::delete("/ojs/v1/crons/{name}", "delete_cron", |call| Box::pin(delete(call)))
         .access(CLIENT)
         .scope(KeyScope::Manage)
@@ -136,6 +139,10 @@ fn view(schedule: &Schedule) -> CronMembers {
 
 /// Registers the cron job in the body: returns it, and whether it is new.
 pub(in crate::dialects) async fn put(call: &Call<'_>) -> Result<(Schedule, bool), ApiError> {
+    put_body(call, &call.body).await
+}
+
+async fn put_body(call: &Call<'_>, body: &[u8]) -> Result<(Schedule, bool), ApiError> {
     let (app, owner) = (call.app, Scope::of(call)?.owner()?);
     let rules = Rules {
         now: app.clock.now(),
@@ -143,7 +150,7 @@ pub(in crate::dialects) async fn put(call: &Call<'_>) -> Result<(Schedule, bool)
         strict_catalog: app.config.ojs.strict_catalog,
         test_hooks: app.config.ojs.test_hooks,
     };
-    let request = read_cron(&call.body, rules)?;
+    let request = read_cron(body, rules)?;
     let head = call.head(owner.client, None);
     let submission = from_envelope(app, &owner, request.template, head)?;
     let context = SubmissionContext { key: None, bytes: 0, private: PrivateTargets::Deny };
@@ -242,9 +249,17 @@ async fn history(call: Call<'_>) -> Result<Response, ApiError> {
     Ok(reply::ok(&json!({"name": name, "executions": runs, "items": runs, "has_more": next.is_some()})))
 }
 
+/// Pauses or resumes a schedule, or registers it anew with what the body says of it.
 async fn change(call: Call<'_>) -> Result<Response, ApiError> {
-    let enabled = read_enabled(&call.body)?;
-    enable(call, enabled).await
+    let members = Members::of_body(&call.body)?;
+    if members.0.iter().all(|(name, _)| name == "enabled") {
+        let enabled = read_enabled(&call.body)?;
+        return enable(call, enabled).await;
+    }
+    let scope = Scope::of(&call)?;
+    let known = schedules::find(call.app, &named(&call, &scope)?).await?;
+    let (schedule, _) = put_body(&call, &changed_cron(&view(&known), &members)).await?;
+    Ok(reply::ok(&cron_answer(view(&schedule), scope.of_sdk, &[])))
 }
 
 async fn pause(call: Call<'_>) -> Result<Response, ApiError> {

@@ -172,12 +172,15 @@ request_body! {
 }
 
 request_body! {
-    /// Whether a schedule makes jobs.
+    /// What to change of a schedule.
     pub(super) CRON_CHANGE = "OjsCronChange" {
         /// Whether it makes jobs.
         "enabled": truth(),
+        /// The cron expression.
+        "expression": text(),
+        /// Members of every job; options are changed one by one.
+        "job_template": object(),
     }
-    ; required &["enabled"]
 }
 
 request_body! {

@@ -242,6 +242,28 @@ async fn tenants_limits_and_runs_of_a_schedule_are_listed() {
 }
 
 #[tokio::test]
+async fn a_schedule_is_changed_in_part() {
+    let world = World::start().await;
+    let body = json!({"name": "c", "cron": "0 3 * * *", "timezone": "Europe/Berlin", "type": "a.b",
+        "args": [1], "meta": {"by": "me"}, "options": {"queue": "old", "priority": 4}});
+    world.post("cron", body).await.expect(201);
+    send(&world, "PATCH", "cron/c", json!({"enabled": false})).await.expect(200);
+    let change = json!({"expression": "0 4 * * *", "job_template": {"options": {"queue": "new"}}});
+    send(&world, "PATCH", "cron/c", change).await.expect(200);
+    let cron = world.get("cron/c").await.expect(200)["cron"].clone();
+    assert_eq!((&cron["cron"], &cron["timezone"]), (&json!("0 4 * * *"), &json!("Europe/Berlin")));
+    assert_eq!(
+        (&cron["type"], &cron["args"], &cron["meta"]),
+        (&json!("a.b"), &json!([1]), &json!({"by": "me"}))
+    );
+    assert_eq!(cron["options"], json!({"queue": "new", "priority": 4}));
+    assert_eq!(cron["enabled"], false, "it stays paused");
+    let wrong = send(&world, "PATCH", "cron/c", json!({"expression": "never"})).await;
+    refused(&wrong, 400, "INVALID_CRON_EXPRESSION", "invalid_request");
+    assert_eq!(send(&world, "PATCH", "cron/none", json!({"expression": "@daily"})).await.status, 404);
+}
+
+#[tokio::test]
 async fn numbers_of_the_caller_are_told_over_time_and_as_metrics() {
     let world = World::start().await;
     let id = world.push(json!({})).await;
