@@ -8,7 +8,7 @@ use forgerun_probe::conformance::{ConformanceError, Contract, Description, Optio
 use tokio::runtime::Builder;
 
 use crate::Exit;
-use crate::client_commands::given;
+use crate::client_commands::{TlsFlags, given};
 use crate::terminal::{complain, print, say};
 
 #[derive(Debug, Args)]
@@ -22,6 +22,8 @@ pub struct ConformanceFlags {
     /// The API key [env: FORGERUN_API_KEY]
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
+    #[command(flatten)]
+    tls: TlsFlags,
     /// Description of the server: where jobs are submitted, which bodies lead to which end, how to
     /// authenticate [default: as ForgeRun]
     #[arg(long, value_name = "FILE.toml")]
@@ -44,7 +46,12 @@ pub fn conformance(flags: &ConformanceFlags) -> Exit {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error, Exit::Failure),
     };
+    let connector = match flags.tls.connector() {
+        Ok(connector) => connector,
+        Err(error) => return complain(&error, Exit::Usage),
+    };
     let options = Options {
+        connector,
         url: flags.url.clone(),
         contracts: flags.contracts.clone(),
         key: given(&flags.key, "FORGERUN_API_KEY"),

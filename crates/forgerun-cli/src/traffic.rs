@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use forgerun_client::raw::Connector;
 use forgerun_client::{Clock, SystemClock};
 use forgerun_probe::limits::{CONNECTIONS_DEFAULT, DRAIN_DEFAULT};
 use forgerun_probe::traffic::{Options, OwnServerOptions, Scenario, Summary, Tick, TrafficError, run};
@@ -13,7 +14,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::Exit;
-use crate::client_commands::{given, parse_duration};
+use crate::client_commands::{TlsFlags, given, parse_duration};
 use crate::terminal::{complain, print, say};
 
 const AFTER_HELP: &str = "\
@@ -70,6 +71,8 @@ pub struct TrafficFlags {
     /// The operator's token, if creating clients needs it [env: FORGERUN_ADMIN_TOKEN]
     #[arg(long, value_name = "TOKEN", help_heading = "Server")]
     admin_token: Option<String>,
+    #[command(flatten)]
+    tls: TlsFlags,
     /// Print only the summary
     #[arg(long, short)]
     quiet: bool,
@@ -107,7 +110,11 @@ pub fn traffic(flags: &TrafficFlags) -> Exit {
         Err(error) => return complain(&error, Exit::Failure),
     };
     let folder = std::env::temp_dir().join(format!("forgerun-traffic-{:032x}", SystemClock.random()));
-    let options = match options(flags, scenario, &folder) {
+    let connector = match flags.tls.connector() {
+        Ok(connector) => connector,
+        Err(error) => return complain(&error, Exit::Usage),
+    };
+    let options = match options(flags, connector, scenario, &folder) {
         Ok(options) => options,
         Err(error) => return complain(&error, Exit::Failure),
     };
@@ -180,7 +187,12 @@ fn scenario(flags: &TrafficFlags) -> Result<Scenario, String> {
     Ok(scenario)
 }
 
-fn options(flags: &TrafficFlags, scenario: Scenario, folder: &Path) -> io::Result<Options> {
+fn options(
+    flags: &TrafficFlags,
+    connector: Connector,
+    scenario: Scenario,
+    folder: &Path,
+) -> io::Result<Options> {
     let own = match flags.own {
         true => {
             fs::create_dir_all(folder)?;
@@ -200,6 +212,7 @@ fn options(flags: &TrafficFlags, scenario: Scenario, folder: &Path) -> io::Resul
         n_kills: flags.kill,
         n_connections: flags.connections,
         drain: flags.drain.unwrap_or(DRAIN_DEFAULT),
+        connector,
     })
 }
 

@@ -80,6 +80,7 @@ pub struct Builder {
     roots: Option<RootCertStore>,
     ca: Option<PathBuf>,
     certificate: Option<(PathBuf, PathBuf)>,
+    connector: Option<Connector>,
     clock: Arc<dyn Clock>,
 }
 
@@ -99,6 +100,7 @@ impl Client {
             roots: None,
             ca: None,
             certificate: None,
+            connector: None,
             clock: Arc::new(SystemClock),
         }
     }
@@ -425,12 +427,33 @@ impl Builder {
         self
     }
 
+    /// Connections as another builder makes them, with its certificates.
+    pub fn over(mut self, connector: Connector) -> Builder {
+        self.connector = Some(connector);
+        self
+    }
+
+    /// What makes connections for this client.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if a file will not do.
+    pub fn connector(&self) -> Result<Connector, Error> {
+        if let Some(connector) = &self.connector {
+            return Ok(connector.clone());
+        }
+        let roots = self.ca.as_deref().map(trust::roots).transpose()?.or_else(|| self.roots.clone());
+        let files = self.certificate.as_ref();
+        let identity = files.map(|(chain, key)| trust::identity(chain, key)).transpose()?;
+        Ok(Connector::new(roots).with_identity(identity))
+    }
+
     /// The client.
     ///
     /// # Errors
     /// [`Error::Usage`] if the address, the key or a file will not do.
     pub fn build(self) -> Result<Client, Error> {
         let base = parse_base(&self.url)?;
+        let connector = self.connector()?;
         let mut trusted = vec![base.origin()];
         for url in &self.trusted {
             trusted.push(parse_base(url)?.origin());
@@ -442,9 +465,6 @@ impl Builder {
             Ok::<_, Error>(value)
         });
         let bounds = Bounds { connections: self.connections, streams: self.streams, timeout: self.timeout };
-        let roots = self.ca.as_deref().map(trust::roots).transpose()?.or(self.roots);
-        let identity = self.certificate.map(|(chain, key)| trust::identity(&chain, &key)).transpose()?;
-        let connector = Connector::new(roots).with_identity(identity);
         let shared = Shared {
             base,
             trusted,

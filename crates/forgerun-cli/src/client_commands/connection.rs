@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
+use forgerun_client::raw::Connector;
 use forgerun_client::{Builder, Client, Error, RetryPolicy};
 
 use crate::Exit;
@@ -62,6 +63,11 @@ pub(crate) struct TlsFlags {
 }
 
 impl TlsFlags {
+    /// What makes connections with these certificates.
+    pub(crate) fn connector(&self) -> Result<Connector, Error> {
+        self.apply(Client::builder(URL_DEFAULT))?.connector()
+    }
+
     fn apply(&self, mut builder: Builder) -> Result<Builder, Error> {
         if let Some(ca) = given(&self.ca, "FORGERUN_CA") {
             builder = builder.ca(ca);

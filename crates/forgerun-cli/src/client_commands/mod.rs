@@ -29,7 +29,7 @@ use serde_json::Value;
 use tokio::runtime::Builder;
 
 pub use connection::Connection;
-pub(crate) use connection::{ServerConnection, given};
+pub(crate) use connection::{ServerConnection, TlsFlags, given};
 pub(crate) use duration::parse as parse_duration;
 pub use flags::ClientCommand;
 use flags::{Keys, QueueCommand};

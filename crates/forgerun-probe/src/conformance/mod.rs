@@ -24,6 +24,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use forgerun_client::Unreachable;
+use forgerun_client::raw::Connector;
 use forgerun_problem::check::Level;
 
 pub use description::{Description, DescriptionError};
@@ -86,6 +87,8 @@ pub struct Options {
     pub contracts: Vec<Contract>,
     pub key: Option<String>,
     pub description: Description,
+    /// What makes connections, with the certificates to trust.
+    pub connector: Connector,
 }
 
 /// Why a run is impossible.

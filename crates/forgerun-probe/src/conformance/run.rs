@@ -79,7 +79,7 @@ impl ConformanceRun {
             base,
             key: options.key.clone(),
             description: options.description.clone(),
-            connector: Connector::new(None),
+            connector: options.connector.clone(),
             clock: SystemClock,
             contract: Contract::Problem,
             checks: Vec::new(),

@@ -26,10 +26,10 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn new(uri: Uri, n_connections: usize) -> Pool {
+    pub(super) fn new(connector: Connector, uri: Uri, n_connections: usize) -> Pool {
         let host = uri.authority().map_or("", |authority| authority.as_str());
         Pool {
-            connector: Connector::new(None),
+            connector,
             host: HeaderValue::from_str(host).unwrap_or(HeaderValue::from_static("localhost")),
             uri,
             idle: RefCell::default(),

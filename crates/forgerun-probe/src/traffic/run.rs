@@ -5,6 +5,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime};
 
+use forgerun_client::raw::Connector;
 use forgerun_client::{Client, Clock, SystemClock};
 use http::{HeaderValue, Uri};
 use tokio::sync::{Notify, Semaphore};
@@ -47,6 +48,8 @@ pub struct Options {
     pub n_connections: usize,
     /// How long to wait for open jobs after the last phase.
     pub drain: Duration,
+    /// What makes connections, with the certificates to trust.
+    pub connector: Connector,
 }
 
 /// Why a run is impossible.
@@ -177,7 +180,7 @@ async fn prepare(options: &Options, url: &str) -> Result<World, TrafficError> {
     let mut world = World {
         base: url.to_owned(),
         run: format!("{:012x}", SystemClock.random() as u64 & 0xffff_ffff_ffff),
-        pool: Pool::new(uri, options.n_connections.max(1)),
+        pool: Pool::new(options.connector.clone(), uri, options.n_connections.max(1)),
         clients: Vec::new(),
         registrar: options.admin_token.as_deref().map(bearer).transpose()?.flatten(),
         receiver,
@@ -221,7 +224,7 @@ fn bearer(key: &str) -> Result<Key, TrafficError> {
 
 async fn clients(world: &World, options: &Options) -> Result<Vec<ApiClient>, TrafficError> {
     let streaming = |key: &Key| {
-        let builder = Client::builder(&world.base).streams(STREAMS_MAX);
+        let builder = Client::builder(&world.base).streams(STREAMS_MAX).over(options.connector.clone());
         let text = key.as_ref().and_then(|key| key.to_str().ok()).and_then(|key| key.strip_prefix("Bearer "));
         let client = match text {
             Some(key) => builder.key(key).build(),

@@ -1,6 +1,7 @@
 //! Servers with one fault each: the fault is found by its id and nothing else is; a right server
 //! has no finding.
 
+use forgerun_client::raw::Connector;
 use forgerun_probe::conformance::{
     ConformanceError, Contract, Description, Options, Outcome, Verdict, judge,
 };
@@ -14,6 +15,7 @@ const POLL: &str =
 async fn verdict(fault: Fault, contract: Contract) -> Verdict {
     let url = serve(fault).await;
     let options = Options {
+        connector: Connector::new(None),
         url,
         contracts: vec![contract],
         key: Some("right".to_owned()),
@@ -157,6 +159,7 @@ async fn faults_of_open_job_spec_are_found_by_their_ids() {
 async fn a_server_without_a_manifest_is_not_judged_by_open_job_spec_unless_asked() {
     let url = serve(Fault::NoManifest).await;
     let options = Options {
+        connector: Connector::new(None),
         url,
         contracts: Vec::new(),
         key: Some("right".to_owned()),
@@ -172,6 +175,7 @@ async fn a_server_without_a_manifest_is_not_judged_by_open_job_spec_unless_asked
 async fn a_wrong_key_and_a_server_that_is_not_there_are_no_verdicts() {
     let url = serve(Fault::None).await;
     let options = |url: String, key: &str| Options {
+        connector: Connector::new(None),
         url,
         contracts: vec![Contract::Operations],
         key: Some(key.to_owned()),
@@ -190,6 +194,7 @@ async fn a_description_leads_to_servers_with_other_addresses_and_keys() {
          succeeds = { do = \"succeed\" }\nfails = { do = \"fail\" }\nslow = { do = \"wait\" }\ninvalid = { do = 1 }\n\
          cancel = \"POST /tasks/{id}/cancel\"\ngone = \"DELETE /tasks/{id}\"\nidempotency_header = \"Idempotency-Key\"\n";
     let options = Options {
+        connector: Connector::new(None),
         url,
         contracts: vec![Contract::Problem, Contract::AsyncMembers, Contract::Operations],
         key: Some("right".to_owned()),

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use forgerun_client::raw::Connector;
 use forgerun_probe::traffic::{Options, Scenario, Summary, TrafficError, run};
 
 use crate::faulty::{Fault, serve};
@@ -35,6 +36,7 @@ fn options(url: String, scenario: &str) -> Options {
         n_kills: 0,
         n_connections: 16,
         drain: Duration::from_secs(5),
+        connector: Connector::new(None),
     }
 }
 

@@ -46,6 +46,21 @@ fn the_first_line_says_https_and_commands_trust_the_authority_they_are_given() {
     assert_eq!(missing.code, Some(2), "{}", missing.stderr);
     assert!(missing.stderr.contains("nowhere.pem"), "{}", missing.stderr);
 
+    for judged in [
+        &["conformance", &url, "--contract", "problem"][..],
+        &["traffic", "steady", "--duration", "1s", "--rate", "5"],
+    ] {
+        let certificate = [
+            ("FORGERUN_CERT", authority.cert("client")),
+            ("FORGERUN_CERT_KEY", authority.key("client")),
+            ("FORGERUN_URL", url.clone().into()),
+        ];
+        let trusting = run(forgerun(judged).args(["--ca", ca]).envs(certificate.clone()));
+        assert_eq!(trusting.code, Some(0), "{judged:?}: {} {}", trusting.stdout, trusting.stderr);
+        let distrusted = run(forgerun(judged).envs(certificate));
+        assert_eq!(distrusted.code, Some(6), "{judged:?}: {}", distrusted.stderr);
+    }
+
     authority.sign("server");
     server.wait_for_log("TLS certificate read again");
     assert_eq!(asked(&["health", "--ca", ca]).code, Some(0));
