@@ -10,8 +10,8 @@ use forgerun_core::command::{Audited, AuditedChange};
 #[derive(Clone, Debug)]
 pub struct AuditScope {
     pub by: AuditActor,
-    /// Whether only changes of clients and keys are recorded: the caller is not the operator.
-    pub access_only: bool,
+    /// Whether only what clients set up is recorded: the caller is not an operator.
+    pub setup_only: bool,
 }
 
 tokio::task_local! {
@@ -27,7 +27,7 @@ pub async fn audited<F: Future>(scope: AuditScope, request: F) -> F::Output {
 /// The command, with its entry if the scope of this task wants one.
 pub(crate) fn with_entry(command: Command) -> Command {
     let wanted = |scope: &Arc<AuditScope>| {
-        let is_meant = !scope.access_only || command.is_about_access();
+        let is_meant = !scope.setup_only || command.is_about_setup();
         (is_meant && command.audited_as().is_some()).then(|| scope.by.clone())
     };
     match SCOPE.try_with(wanted).ok().flatten() {

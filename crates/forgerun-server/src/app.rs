@@ -27,9 +27,9 @@ use tokio::time::timeout;
 
 use crate::attendance::Attendance;
 use crate::audit::{self, WrongKeys};
-use crate::auth::{ApiKeyCache, JobTokens, Sessions};
+use crate::auth::{ApiKeyCache, JobTokens, Sessions, oidc::Oidc};
 use crate::client_names::ClientNames;
-use crate::config::{AuthMode, Config, JobReportStatus, RetryMode};
+use crate::config::{Auth, AuthMode, Config, JobReportStatus, RetryMode, Secret};
 use crate::events::sse::Hub;
 use crate::http::{BodyCache, Unwritten};
 use crate::job_log::JobLog;
@@ -112,6 +112,8 @@ pub struct App {
     /// Operator sessions of the dashboard.
     pub sessions: Sessions,
     pub(crate) admin_digest: Option<[u8; 32]>,
+    /// Single sign-on of operators, if configured.
+    pub(crate) oidc: Option<Oidc>,
     /// The built-in worker, once started.
     worker: OnceLock<WorkerHandle>,
     /// The delivery loop, once started.
@@ -185,7 +187,10 @@ impl App {
             unread: Arc::new(ByteBudget::unread()),
             downloads: Arc::default(),
             uploads: Arc::new(UploadPlaces::new(config.limits.max_result_bytes)),
-            sessions: Sessions::new(&admin_digest.unwrap_or_else(|| chance(&*clock))),
+            sessions: Sessions::new(
+                &session_secret(&config.auth, admin_digest).unwrap_or_else(|| chance(&*clock)),
+            ),
+            oidc: Oidc::new(&config.auth.oidc),
             default_queue: Name::new(DEFAULT_QUEUE).expect("a short name"),
             problem_field: problem_field(),
             sinks: SinkSet::default(),
@@ -473,6 +478,20 @@ const fn by_default(mode: RetryMode) -> Mode {
 }
 
 /// A random secret of this process.
+/// What signs sessions: it changes with the operator's token and with the terms of single sign-on.
+fn session_secret(auth: &Auth, admin_digest: Option<[u8; 32]>) -> Option<[u8; 32]> {
+    let oidc = &auth.oidc;
+    let Some(issuer) = &oidc.issuer else { return admin_digest };
+    let terms = (
+        issuer,
+        &oidc.client_id,
+        oidc.client_secret.as_ref().map(Secret::expose),
+        &oidc.role_claim,
+        &oidc.roles,
+    );
+    Some(Digest::of(format!("{admin_digest:?} {terms:?}").as_bytes()).0)
+}
+
 fn chance(clock: &dyn Clock) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes[..16].copy_from_slice(&clock.random().to_be_bytes());

@@ -9,30 +9,36 @@ use forgerun_core::Command;
 use forgerun_core::audit::{AuditAction, AuditActor};
 use forgerun_core::command::{Audited, AuditedChange};
 use forgerun_core::rows::Minute;
+use forgerun_core::scope::{KeyScope, KeyScopes};
 use forgerun_core::time::Time;
 use forgerun_engine::AuditScope;
 
 use crate::app::App;
-use crate::auth::Who;
+use crate::auth::{Operator, Who};
 use crate::http::{ApiError, Exchange};
 use crate::limits::{AUDIT_WRONG_KEYS_EVERY, AUDIT_WRONG_KEYS_MAX};
 
 /// Paths below which clients change clients and keys.
 const OF_CLIENTS: &str = "/v1/clients";
 
-/// The scope of a request; `None` if nothing it does is recorded.
-pub(crate) fn scope(app: &App, exchange: &Exchange, who: &Who) -> Option<AuditScope> {
+/// The scope of a request; `None` if nothing it does is recorded. What clients set up is recorded;
+/// their work is not, so its routes pay nothing.
+pub(crate) fn scope(app: &App, exchange: &Exchange, scopes: KeyScopes, who: &Who) -> Option<AuditScope> {
     if exchange.is_read() {
         return None;
     }
+    let of_clients = || {
+        let sets_up = scopes.contains(KeyScope::Manage) || scopes.contains(KeyScope::Keys);
+        sets_up || exchange.uri.path().starts_with(OF_CLIENTS)
+    };
     let actor = match who {
-        Who::Operator => "operator".to_owned(),
-        Who::Client(_) | Who::Anonymous if !exchange.uri.path().starts_with(OF_CLIENTS) => return None,
+        Who::Operator(operator) => operator.name.to_string(),
+        Who::Client(_) | Who::Anonymous if !of_clients() => return None,
         Who::Client(caller) => format!("client {}", caller.client),
         Who::Anonymous => "anonymous".to_owned(),
     };
     let by = actor_of(app, actor, exchange.address.to_string(), exchange.request_id());
-    Some(AuditScope { by, access_only: !matches!(who, Who::Operator) })
+    Some(AuditScope { by, setup_only: !matches!(who, Who::Operator(_)) })
 }
 
 fn actor_of(app: &App, actor: String, address: String, request: &str) -> AuditActor {
@@ -40,10 +46,11 @@ fn actor_of(app: &App, actor: String, address: String, request: &str) -> AuditAc
     AuditActor { actor, address, request: request.to_owned(), node, keep }
 }
 
-/// Records something that changes no row, such as a log-in of the operator.
-pub(crate) async fn event(app: &App, exchange: &Exchange, action: &str) -> Result<(), ApiError> {
-    let by = actor_of(app, "operator".to_owned(), exchange.address.to_string(), exchange.request_id());
-    let change = AuditedChange::Event(AuditAction::new(action, String::new()));
+/// Records the log-in of an operator.
+pub(crate) async fn login(app: &App, exchange: &Exchange, operator: &Operator) -> Result<(), ApiError> {
+    let actor = operator.name.to_string();
+    let by = actor_of(app, actor, exchange.address.to_string(), exchange.request_id());
+    let change = AuditedChange::Event(AuditAction::new("login", format!("as {}", operator.role.word())));
     app.engine.run(Command::Audited(Box::new(Audited { by, change }))).await?;
     Ok(())
 }
@@ -53,17 +60,26 @@ pub(crate) async fn event(app: &App, exchange: &Exchange, action: &str) -> Resul
 #[derive(Default)]
 pub struct WrongKeys(Mutex<HashMap<WrongKey, u64>>);
 
-/// Minute, address and prefix. The last two are empty where several are counted together.
-type WrongKey = (Minute, Option<IpAddr>, String);
+/// Minute, action, address and prefix. The last two are empty where several are counted together.
+type WrongKey = (Minute, &'static str, Option<IpAddr>, String);
 
 impl WrongKeys {
     /// Counts a refused key or token. Beyond a bound, all others count together.
     pub(crate) fn note(&self, address: IpAddr, token: &str, now: Time) {
+        self.count("wrong_key", address, prefix(token), now);
+    }
+
+    /// Counts a refused log-in with the identity provider.
+    pub(crate) fn note_login(&self, address: IpAddr, now: Time) {
+        self.count("wrong_login", address, String::new(), now);
+    }
+
+    fn count(&self, action: &'static str, address: IpAddr, prefix: String, now: Time) {
         let minute = Minute::of(now);
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (minute, Some(address), prefix(token));
+        let key = (minute, action, Some(address), prefix);
         let is_full = counts.len() >= AUDIT_WRONG_KEYS_MAX && !counts.contains_key(&key);
-        *counts.entry(if is_full { (minute, None, String::new()) } else { key }).or_default() += 1;
+        *counts.entry(if is_full { (minute, action, None, String::new()) } else { key }).or_default() += 1;
     }
 
     /// Takes the counts of minutes before this one.
@@ -83,10 +99,11 @@ fn prefix(token: &str) -> String {
 /// Records the wrong keys of past minutes, of the current one too if `all`.
 pub async fn record_wrong_keys(app: &App, all: bool) {
     let Minute(now) = Minute::of(app.clock.now());
-    for ((_, address, prefix), count) in app.wrong_keys.take(Minute(if all { now + 1 } else { now })) {
+    for ((_, action, address, prefix), count) in app.wrong_keys.take(Minute(if all { now + 1 } else { now }))
+    {
         let address = address.map_or_else(|| "several".to_owned(), |address| address.to_string());
         let by = actor_of(app, "anonymous".to_owned(), address, "");
-        let action = AuditAction { count, ..AuditAction::new("wrong_key", prefix) };
+        let action = AuditAction { count, ..AuditAction::new(action, prefix) };
         let audited = Audited { by, change: AuditedChange::Event(action) };
         if let Err(error) = app.engine.run(Command::Audited(Box::new(audited))).await {
             tracing::warn!(%error, count, "wrong keys not recorded in the audit trail");

@@ -38,7 +38,11 @@ impl AuditFilter {
         let has = |wanted: &Option<String>, text: &str| {
             wanted.as_ref().is_none_or(|wanted| text.contains(wanted.as_str()))
         };
-        is(&self.actor, &entry.by.actor)
+        let is_actor = |actor: &str| {
+            let wanted = |wanted: &String| wanted == actor || actor.ends_with(&format!(" ({wanted})"));
+            self.actor.as_ref().is_none_or(wanted)
+        };
+        is_actor(&entry.by.actor)
             && is(&self.action, &entry.what.action)
             && has(&self.target, &entry.what.target)
     }

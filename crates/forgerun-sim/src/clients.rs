@@ -167,7 +167,7 @@ async fn pause(context: &SimContext, engine: &Engine) {
     let keep = Duration::from_secs(30);
     let by = AuditActor { actor: "operator".into(), node, keep, ..AuditActor::default() };
     let pausing = engine.run(set_paused(queue.clone(), paused));
-    if audited(AuditScope { by, access_only: false }, pausing).await.is_ok() {
+    if audited(AuditScope { by, setup_only: false }, pausing).await.is_ok() {
         context.log.note(|| format!("queue {queue} paused: {paused}"));
     }
 }

@@ -26,10 +26,12 @@ pub enum AuditedChange {
 }
 
 impl Command {
-    /// Whether it is about keys or clients, so that it is audited whatever its caller.
-    pub const fn is_about_access(&self) -> bool {
+    /// Whether it is about what clients set up, and not about work: then it is audited whatever its
+    /// caller.
+    pub const fn is_about_setup(&self) -> bool {
         match self {
             Command::Register(_) | Command::NameClient(_) | Command::LimitClient(_) => true,
+            Command::Queue(_) | Command::Schedule(_) | Command::Webhook(_) | Command::Schema(_) => true,
             Command::Key(key) => !matches!(key, KeyCommand::Used { .. }),
             _ => false,
         }

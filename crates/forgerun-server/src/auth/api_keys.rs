@@ -52,7 +52,7 @@ fn key_caller(call: &Call<'_>) -> KeyCaller {
         // Only the client of open mode has no key.
         Who::Client(caller) if call.app.default_client == Some(caller.client) => KeyCaller::Operator,
         Who::Client(_) => KeyCaller::Anonymous,
-        Who::Operator => KeyCaller::Operator,
+        Who::Operator(_) => KeyCaller::Operator,
         Who::Anonymous => KeyCaller::Anonymous,
     }
 }

@@ -16,6 +16,8 @@ use forgerun_wire::problem::RefusedRequest;
 use subtle::ConstantTimeEq;
 
 use crate::app::App;
+use crate::auth::oidc::{Denied, Oidc};
+use crate::auth::operator::Operator;
 use crate::auth::sessions::OperatorSession;
 use crate::config::Registration;
 use crate::http::{ApiError, Exchange};
@@ -44,7 +46,7 @@ impl Caller {
 pub enum Who {
     /// Without credentials.
     Anonymous,
-    Operator,
+    Operator(Operator),
     Client(Caller),
 }
 
@@ -118,7 +120,16 @@ async fn identify_bearer(app: &App, exchange: &mut Exchange, asked: Asked) -> Re
     let digest = Digest::of(token.as_bytes()).0;
     let now = exchange.began;
     if app.admin_digest.is_some_and(|admin| bool::from(admin.ct_eq(&digest))) {
-        return Ok(Who::Operator);
+        return Ok(Who::Operator(Operator::of_token()));
+    }
+    if let (Asked::OperatorOnly, Some(oidc), true) = (asked, &app.oidc, Oidc::may_be_issuer_of(token)) {
+        return match oidc.operator(token, now).await {
+            Ok(operator) => Ok(Who::Operator(operator)),
+            Err(denied @ Denied::Token(_)) => {
+                Err(unknown_because(app, exchange, asked, &denied.to_string()).await)
+            }
+            Err(denied) => Err(denied.into()),
+        };
     }
     let known = app.api_keys.find(digest, &app.engine, &app.limiter, now).await?;
     let Some(known) = known else { return Err(unknown(app, exchange, asked).await) };
@@ -158,14 +169,22 @@ pub(crate) async fn check_token(app: &App, exchange: &Exchange, token: &str) -> 
 /// The answer to unknown credentials. If there is an operator's token, they may be an attempt to
 /// guess it, and the answer is delayed after too many (C-125).
 async fn unknown(app: &App, exchange: &Exchange, asked: Asked) -> ApiError {
+    let detail = match asked {
+        Asked::OperatorOnly if knows_operator(app) => "The token is not the operator's.",
+        Asked::Anything | Asked::Renewal | Asked::OperatorOnly => "The API key is not known.",
+    };
+    unknown_because(app, exchange, asked, detail).await
+}
+
+async fn unknown_because(app: &App, exchange: &Exchange, asked: Asked, detail: &str) -> ApiError {
     if !knows_operator(app) {
-        return unauthenticated("The API key is not known.");
+        return unauthenticated(detail);
     }
     let (limiter, now) = (&app.limiter, exchange.began);
     let account = limiter.address(exchange.address, now);
-    let (late, detail) = match asked {
-        Asked::Anything | Asked::Renewal => (limiter.wrong_key(&account, now), "The API key is not known."),
-        Asked::OperatorOnly => (limiter.wrong_token(&account, now), "The token is not the operator's."),
+    let late = match asked {
+        Asked::Anything | Asked::Renewal => limiter.wrong_key(&account, now),
+        Asked::OperatorOnly => limiter.wrong_token(&account, now),
     };
     match late {
         Ok(None) => {}
@@ -189,9 +208,9 @@ pub(crate) fn expired(can_renew: bool) -> ApiError {
     ApiError::new(Kind::KeyExpired, detail)
 }
 
-/// Whether the operator has a token.
+/// Whether operators can prove who they are: by the token, or by single sign-on.
 pub(crate) fn knows_operator(app: &App) -> bool {
-    app.admin_digest.is_some()
+    app.admin_digest.is_some() || app.oidc.is_some()
 }
 
 /// Refuses a client whose key lacks one of these scopes.
@@ -211,7 +230,7 @@ pub(crate) fn scope_missing(missing: KeyScopes) -> RefusedRequest {
 pub(crate) async fn client(app: &App, exchange: &mut Exchange) -> Result<Caller, ApiError> {
     match client_or_operator(app, exchange).await? {
         Who::Client(caller) => Ok(caller),
-        Who::Operator | Who::Anonymous => {
+        Who::Operator(_) | Who::Anonymous => {
             Err(ApiError::new(Kind::Forbidden, "The admin token owns no jobs; use an API key."))
         }
     }
@@ -236,7 +255,7 @@ pub(crate) async fn client_or_operator(app: &App, exchange: &mut Exchange) -> Re
 /// is the operator.
 pub(crate) async fn operator(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match identify_operator(app, exchange).await? {
-        Who::Operator => Ok(Who::Operator),
+        who @ Who::Operator(_) => Ok(who),
         Who::Anonymous if knows_operator(app) => Err(unauthenticated(
             "The request has no admin token; send `Authorization: Bearer <admin_token>`.",
         )),
@@ -244,7 +263,7 @@ pub(crate) async fn operator(app: &App, exchange: &mut Exchange) -> Result<Who, 
             "Only the operator may do this, by the admin token, and the server has none: auth.admin_token is not set.",
         )),
         Who::Anonymous => match exchange.check_local(app) {
-            Ok(()) => Ok(Who::Operator),
+            Ok(()) => Ok(Who::Operator(Operator::of_token())),
             Err(why) => Err(unauthenticated(&format!("The request needs an admin token, because {why}."))),
         },
         Who::Client(_) => Err(ApiError::new(Kind::Forbidden, "Only the operator may do this.")),
@@ -260,7 +279,7 @@ pub(crate) fn as_caller(app: &App, exchange: &Exchange) -> Caller {
         client: forgerun_core::redrive::CLIENT,
         account,
         key: None,
-        expires_at: None,
+        expires_at: exchange.operator.as_ref().and_then(|operator| operator.until),
         scopes: KeyScopes::ALL,
         session,
     }
@@ -286,7 +305,7 @@ pub(crate) async fn is_good(app: &App, caller: &Caller) -> bool {
     if let Some(session) = caller.session {
         return !has_ended(app, session, now).await.unwrap_or(false);
     }
-    let Some(digest) = caller.key else { return true };
+    let Some(digest) = caller.key else { return caller.expires_at.is_none_or(|at| now < at) };
     match app.api_keys.find(digest, &app.engine, &app.limiter, now).await {
         Ok(known) => known.is_some_and(|known| known.key.is_good(now)),
         Err(_) => true,

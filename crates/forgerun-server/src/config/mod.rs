@@ -34,9 +34,9 @@ pub use complaint::{Complaint, Invalid, Origin};
 pub use secret::Secret;
 pub use sections::{
     Alerts, Amqp, Api, Asyncops, Auth, Catalog, CloudEvents, Exec, Grpc, Idempotency, JobRetention, Kafka,
-    KafkaSasl, KafkaTls, Limits, Log, MetricsConfig, Nats, NatsLogin, NatsTls, Ojs, Operation, Operations,
-    Problem, ResultStore, Results, Retention, Retry, RetryModes, Server, Sim, SinkEvents, Sinks, Telemetry,
-    Tls, Webhooks, Workers,
+    KafkaSasl, KafkaTls, Limits, Log, MetricsConfig, Nats, NatsLogin, NatsTls, Oidc, Ojs, Operation,
+    Operations, Problem, ResultStore, Results, Retention, Retry, RetryModes, Server, Sim, SinkEvents, Sinks,
+    Telemetry, Tls, Webhooks, Workers,
 };
 pub use sources::{CommandMode, File, Flag, Sources};
 pub use values::{

@@ -134,6 +134,29 @@ impl<'a> SettingsReader<'a> {
         })
     }
 
+    /// Names with a choice each. A text is split at commas, into `NAME=CHOICE`.
+    pub(crate) fn choices_by_name<T: Copy>(
+        &mut self,
+        key: &str,
+        choices: &[(&'static str, T)],
+    ) -> Vec<(String, T)> {
+        let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+        let accepts = format!("a table from names to one of {}, or NAME=WORD,NAME=WORD", words.join(", "));
+        let chosen = |name: &str, word: &str| {
+            let (_, choice) = choices.iter().find(|(known, _)| *known == word.trim())?;
+            Some((name.trim().to_owned(), *choice))
+        };
+        self.take(key, &accepts, |value| match value {
+            Value::Table(table) => table.iter().map(|(name, word)| chosen(name, word.as_str()?)).collect(),
+            Value::String(text) if text.trim().is_empty() => Some(Vec::new()),
+            Value::String(text) => {
+                let pair = |pair: &str| pair.rsplit_once('=').and_then(|(name, word)| chosen(name, word));
+                text.split(',').map(pair).collect()
+            }
+            _ => None,
+        })
+    }
+
     /// Whether `forgerun dev` set the value of a key.
     pub(crate) fn is_of_dev(&self, key: &str) -> bool {
         self.settings.get(key).origin == Origin::Dev

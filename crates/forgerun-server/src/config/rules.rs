@@ -78,6 +78,7 @@ fn bad_url(config: &Config) -> Option<Complaint> {
 fn anywhere(config: &Config) -> Vec<Rule> {
     let Config { server, auth, workers, retry, webhooks, limits, amqp, grpc, kafka, nats, results, .. } =
         config;
+    let oidc = &auth.oidc;
     vec![
         (
             cfg!(feature = "amqp") || amqp.url.is_none(),
@@ -149,6 +150,26 @@ fn anywhere(config: &Config) -> Vec<Rule> {
             nats.url.is_none() || nats.tls.cert.is_some() == nats.tls.key.is_some(),
             "nats.tls.cert",
             "and nats.tls.key belong together: set both or none",
+        ),
+        (
+            oidc.issuer.is_none() || !oidc.client_id.is_empty(),
+            "auth.oidc.client_id",
+            "must be set with auth.oidc.issuer",
+        ),
+        (
+            oidc.issuer.is_none() || oidc.client_secret.is_some(),
+            "auth.oidc.client_secret",
+            "must be set with auth.oidc.issuer; set FORGERUN_AUTH__OIDC__CLIENT_SECRET",
+        ),
+        (
+            oidc.issuer.is_none() || !oidc.roles.is_empty(),
+            "auth.oidc.roles",
+            "must name a role with auth.oidc.issuer, or it lets no person in",
+        ),
+        (
+            oidc.issuer.is_none() || oidc.scopes.iter().any(|scope| scope == "openid"),
+            "auth.oidc.scopes",
+            "must have openid, or the provider gives no ID token",
         ),
         (
             auth.mode != AuthMode::Open || server.public_base_url.is_none(),

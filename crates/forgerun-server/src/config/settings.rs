@@ -36,6 +36,9 @@ const OF_CLIENTS: &[&str] = &[
     "FORGERUN_DOWNLOAD_URL",
 ];
 
+/// Keys whose values are tables.
+const TABLES: &[&str] = &["auth.oidc.roles"];
+
 /// Fixed settings of `forgerun dev`.
 const DEV: &[(&str, &str)] =
     &[("auth.mode", "open"), ("server.database_url", "memory:"), ("log.format", "text")];
@@ -271,7 +274,9 @@ fn leaves(prefix: &str, table: Table) -> Vec<(String, Value)> {
     for (name, value) in table {
         let key = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
         match value {
-            Value::Table(inner) if !inner.is_empty() => found.extend(leaves(&key, inner)),
+            Value::Table(inner) if !inner.is_empty() && !TABLES.contains(&&*key) => {
+                found.extend(leaves(&key, inner));
+            }
             value => found.push((key, value)),
         }
     }

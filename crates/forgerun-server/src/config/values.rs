@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use axum::http::{HeaderName, HeaderValue, Uri, header};
 
 use super::secret::Secret;
+use crate::webhooks::Target;
 
 /// An address, or all addresses with a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,6 +214,16 @@ pub(crate) fn collector(text: &str) -> Option<String> {
     url(text).filter(|_| !has_password)
 }
 
+pub(crate) const ISSUER: &str = "the https URL of an identity provider, such as https://login.example.org; \
+     with http only on this machine, such as http://127.0.0.1:3000";
+
+/// The issuer of an identity provider, unchanged: tokens name it to the last character.
+pub(crate) fn issuer(text: &str) -> Option<String> {
+    collector(text)?;
+    let target = Target::parse(text, PrivateTargets::Allow).ok()?;
+    (target.is_https() || target.is_loopback()).then(|| text.to_owned())
+}
+
 pub(crate) const HEADERS: &str = "header fields, each as name=value, such as authorization=Bearer abc";
 
 /// A header field in the form of `OTEL_EXPORTER_OTLP_HEADERS`. Its value is not printed.
@@ -334,6 +345,24 @@ mod tests {
             ("127.0.0.1:4318", None),
         ] {
             assert_eq!(collector(text).as_deref(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_issuer_is_in_the_clear_on_this_machine_only() {
+        for (text, fits) in [
+            ("https://login.example.org", true),
+            ("https://login.example.org/realms/x/", true),
+            ("http://127.0.0.1:3000", true),
+            ("http://localhost:3000/x", true),
+            ("http://[::1]:3000", true),
+            ("http://login.example.org", false),
+            ("http://10.0.0.1", false),
+            ("https://user:secret@login.example.org", false),
+            ("https://login.example.org/?a=b", false),
+            ("login.example.org", false),
+        ] {
+            assert_eq!(issuer(text).as_deref(), fits.then_some(text), "{text}");
         }
     }
 

@@ -11,7 +11,7 @@ pub mod ojs;
 pub mod operations;
 pub mod signals;
 
-use crate::http::routing::Api;
+use crate::http::routing::{Api, Callers};
 
 /// Of two APIs that cover a path the first one answers.
 pub static ALL: [&dyn Api; 6] = [
@@ -22,3 +22,10 @@ pub static ALL: [&dyn Api; 6] = [
     &admin::Admin,
     &dashboard::Dashboard,
 ];
+
+/// Method and path of every route that is for operators alone.
+pub fn routes_of_operators() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let routes = ALL.iter().flat_map(|api| api.routes().iter().copied().flatten());
+    let of_operators = routes.filter(|route| route.access.callers() == Callers::Operator);
+    of_operators.map(|route| (route.verb.word(), route.path))
+}

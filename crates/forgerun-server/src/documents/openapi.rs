@@ -155,7 +155,9 @@ impl<'a> Fold<'a> {
     fn security(&self, row: &Row) -> Value {
         let is_open = self.config.auth.mode == AuthMode::Open;
         let scopes: Vec<&str> = row.scopes.iter().map(KeyScope::word).collect();
-        let (nobody, key, operator) = (json!({}), json!({"apiKey": scopes}), json!({"adminToken": []}));
+        // Neither is an OAuth scheme, so the list has the scopes or the role that is needed.
+        let roles: Vec<&str> = row.role.iter().map(|role| role.word()).collect();
+        let (nobody, key, operator) = (json!({}), json!({"apiKey": scopes}), json!({"adminToken": roles}));
         let mut security = match row.callers {
             Callers::Anyone => json!([]),
             Callers::AnyoneOrOperator => json!([nobody, operator]),
@@ -325,7 +327,9 @@ impl<'a> Fold<'a> {
                 "adminToken": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "The operator's token (`auth.admin_token`): for `/admin/v1`, for clients and for keys.",
+                    "description": "The operator's token (`auth.admin_token`), which has the role `admin`: for `/admin/v1`, for clients and \
+                        for keys. For `/admin/v1` also a token of the identity provider (`auth.oidc`) whose person has the role \
+                        that is named.",
                 },
             },
         })

@@ -8,6 +8,7 @@ use forgerun_problem::MEDIA_TYPE_JSON;
 use forgerun_wire::problem::RefusedRequest;
 use serde_json::Value;
 
+use crate::auth::OperatorRole;
 use crate::config::Config;
 use crate::http::routing::{Answers, Api, Callers, RateCount, Route, Verb, operation::Operation};
 use crate::{dialects, pages};
@@ -22,6 +23,8 @@ pub(super) struct Row {
     pub(super) summary: String,
     pub(super) callers: Callers,
     pub(super) scopes: KeyScopes,
+    /// What an operator needs, on routes for operators alone.
+    pub(super) role: Option<OperatorRole>,
     pub(super) rate: RateCount,
     pub(super) answers: Answers,
     pub(super) media_types: &'static [&'static str],
@@ -40,6 +43,7 @@ pub(super) fn all(config: &Config) -> Vec<Row> {
         summary: operation.summary.to_owned(),
         callers: Callers::Anyone,
         scopes: KeyScopes::NONE,
+        role: None,
         rate: RateCount::Uncounted,
         answers: Answers::Any,
         media_types: &["application/json"],
@@ -49,13 +53,14 @@ pub(super) fn all(config: &Config) -> Vec<Row> {
 }
 
 fn of_api(api: &'static dyn Api, config: &Config) -> Vec<Row> {
-    let fixed = api.routes().iter().copied().flatten().map(|route| row(api, route, route.path.to_owned()));
+    let fixed =
+        api.routes().iter().copied().flatten().map(|route| row(api, route, route.path.to_owned(), config));
     let configured =
         api.configured(config).into_iter().map(|(path, route)| of_configured(api, route, path, config));
     fixed.chain(configured).collect()
 }
 
-fn row(api: &'static dyn Api, route: &Route, path: String) -> Row {
+fn row(api: &'static dyn Api, route: &Route, path: String, config: &Config) -> Row {
     Row {
         api: Some(api),
         path,
@@ -64,6 +69,7 @@ fn row(api: &'static dyn Api, route: &Route, path: String) -> Row {
         summary: route.operation.summary.to_owned(),
         callers: route.access.callers(),
         scopes: route.scopes,
+        role: route.role.map(|_| route.role_needed(&config.auth)),
         rate: route.rate,
         answers: route.answers,
         media_types: api.media_types(),
@@ -80,7 +86,7 @@ fn of_configured(api: &'static dyn Api, route: &Route, path: String, config: &Co
         Some(expected) => format!(" Usually takes {} seconds.", expected.as_secs()),
         None => String::new(),
     };
-    let row = row(api, route, path);
+    let row = row(api, route, path, config);
     Row {
         id: format!("{}{words}", row.id),
         summary: format!("{}{usual}", row.summary.replace("{}", &name)),

@@ -26,7 +26,7 @@ use crate::limits::{
 pub(crate) fn bytes_max_of(who: &Who, bytes_max: usize) -> usize {
     match who {
         Who::Anonymous => bytes_max.min(STRANGER_BODY_BYTES_MAX),
-        Who::Operator | Who::Client(_) => bytes_max,
+        Who::Operator(_) | Who::Client(_) => bytes_max,
     }
 }
 

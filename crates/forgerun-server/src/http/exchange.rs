@@ -17,7 +17,7 @@ use forgerun_wire::body::{refused, violation};
 use forgerun_wire::language::Language;
 
 use crate::app::App;
-use crate::auth::{Caller, Who};
+use crate::auth::{Caller, Operator, Who};
 use crate::config::PrivateTargets;
 use crate::http::{
     ApiError,
@@ -75,6 +75,8 @@ pub struct Exchange {
     pub subject: Option<JobId>,
     /// The caller, once authenticated.
     pub caller: Option<Caller>,
+    /// The operator, once authenticated.
+    pub operator: Option<Operator>,
     /// The client's preferences.
     pub prefer: Prefer,
     /// The caller's rate limit after this request.
@@ -122,6 +124,7 @@ impl Exchange {
             parameters: Parameters::default(),
             subject: None,
             caller: None,
+            operator: None,
             rate_status: None,
             is_worker_call: false,
             request_subject: OnceLock::new(),

@@ -68,7 +68,7 @@ impl ByteHolder {
     pub(crate) fn new(who: &Who, address: IpAddr) -> ByteHolder {
         match who {
             Who::Anonymous => ByteHolder::Stranger(site_of(address)),
-            Who::Operator => ByteHolder::Known(None, site_of(address)),
+            Who::Operator(_) => ByteHolder::Known(None, site_of(address)),
             Who::Client(caller) => ByteHolder::Known(Some(caller.client), site_of(address)),
         }
     }

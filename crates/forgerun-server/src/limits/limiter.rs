@@ -148,11 +148,12 @@ impl Limiter {
         if let Some(too_early_s) = rate_status.and_then(|rate_status| rate_status.too_early_s) {
             let refused = RefusedRequest::new(Kind::RateLimited, "More requests in a minute than allowed.");
             let limit = rate_status.map_or(0, |rate_status| rate_status.limit);
+            let refused = refused.limited(limit.into(), MINUTE, too_early_s);
             let refused = match own {
-                Some(_) => refused.fact("client_limit", ClientLimit::RatePerMinute.word()),
+                Some(_) => refused.fact("limit", ClientLimit::RatePerMinute.word()).fact("max", limit),
                 None => refused,
             };
-            return (rate_status, Err(refused.limited(limit.into(), MINUTE, too_early_s).into()));
+            return (rate_status, Err(refused.into()));
         }
         let Some(quota) = self.quota else { return (rate_status, Ok(())) };
         if !account.quota.take(quota) {
@@ -181,6 +182,11 @@ impl Limiter {
     /// Counts a request with the token of a signal, against the same limit.
     pub(crate) fn signal(&self, address: IpAddr, now: Time) -> Result<(), ApiError> {
         self.open_request(address, now, "More signals by token in a minute than allowed.")
+    }
+
+    /// Counts a step of a log-in with the identity provider, against the same limit.
+    pub(crate) fn login(&self, address: IpAddr, now: Time) -> Result<(), ApiError> {
+        self.open_request(address, now, "More log-ins in a minute than allowed.")
     }
 
     fn open_request(&self, address: IpAddr, now: Time, detail: &str) -> Result<(), ApiError> {

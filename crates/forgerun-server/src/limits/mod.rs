@@ -7,6 +7,7 @@
 pub(crate) mod byte_budget;
 mod hostile;
 pub(crate) mod limiter;
+mod oidc;
 pub(crate) mod rate;
 pub(crate) mod spending;
 pub(crate) mod unread;
@@ -17,6 +18,7 @@ pub use byte_budget::ByteBudget;
 pub use hostile::*;
 pub use limiter::Limiter;
 pub(crate) use limiter::site_of;
+pub use oidc::*;
 
 /// How long open connections may take to end on stop. Supervisors commonly kill after 30 s
 /// (Kubernetes) or 10 s (Docker), so the server must be faster.

@@ -37,6 +37,7 @@ pub mod verify;
 
 pub use contents::Contents;
 pub use courier::{SharedCourier, WebhookCourier};
+pub(crate) use dial::Dialler;
 pub use dial::{Addresses, Resolve, SystemResolver};
 pub use listen::{ListenOptions, WebhookListener};
 pub use metrics::WebhookMetrics;

@@ -100,6 +100,14 @@ impl Target {
         self.0.scheme() == "https"
     }
 
+    /// Whether it is this machine.
+    pub(crate) fn is_loopback(&self) -> bool {
+        match self.peer() {
+            Peer::Address(address) => address.is_loopback(),
+            Peer::Name(name) => is_local_name(&name),
+        }
+    }
+
     pub(crate) fn peer(&self) -> Peer {
         match self.0.host() {
             Some(Host::Ipv4(address)) => Peer::Address(address.into()),

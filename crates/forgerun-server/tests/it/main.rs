@@ -32,6 +32,7 @@ mod nodes_agree;
 #[cfg(feature = "s3")]
 mod objects;
 mod ojs;
+mod operators;
 mod probe;
 mod process;
 mod rabbitmq;

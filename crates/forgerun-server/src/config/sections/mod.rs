@@ -18,7 +18,7 @@ pub use jobs::{Catalog, Exec, JobRetention, Limits, Retention, Retry, RetryModes
 pub(in crate::config) use operations::key as operation_key;
 pub use operations::{Operation, Operations};
 pub use results::{ResultStore, Results};
-pub use server::{Alerts, Auth, Log, MetricsConfig, Server, Telemetry, Tls};
+pub use server::{Alerts, Auth, Log, MetricsConfig, Oidc, Server, Telemetry, Tls};
 pub use sinks::{CloudEvents, Kafka, KafkaSasl, KafkaTls, Nats, NatsLogin, NatsTls, SinkEvents, Sinks};
 
 const HOUR_S: i64 = 3600;

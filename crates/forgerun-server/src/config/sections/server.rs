@@ -7,12 +7,13 @@ use std::time::Duration;
 use axum::http::{HeaderName, HeaderValue};
 
 use super::{DAY_S, DAYS_MAX};
+use crate::auth::OperatorRole;
 use crate::config::reader::SettingsReader;
 use crate::config::secret::Secret;
 use crate::config::values::{
-    ADDRESS, AuthMode, COLLECTOR, DATABASE, Database, HEADERS, LogFormat, LogLevel, NETWORK, Network, ORIGIN,
-    PATH, PlainHttp, Reach, Registration, TOKEN, URL, address, collector, database, header_field, origin,
-    path, token, url,
+    ADDRESS, AuthMode, COLLECTOR, DATABASE, Database, HEADERS, ISSUER, LogFormat, LogLevel, NETWORK, Network,
+    ORIGIN, PATH, PlainHttp, Reach, Registration, TOKEN, URL, address, collector, database, header_field,
+    issuer, origin, path, token, url,
 };
 
 #[derive(Clone, Debug)]
@@ -120,6 +121,8 @@ pub struct Auth {
     pub key_ttl: Duration,
     pub renew_grace: Duration,
     pub hide_foreign: bool,
+    pub viewers_see_payloads: bool,
+    pub oidc: Oidc,
 }
 
 impl Auth {
@@ -138,6 +141,41 @@ impl Auth {
             key_ttl: from.days("auth.key_ttl_days", 1..=DAYS_MAX),
             renew_grace: from.days("auth.renew_grace_days", 0..=DAYS_MAX),
             hide_foreign: from.truth("auth.hide_foreign"),
+            viewers_see_payloads: from.truth("auth.viewers_see_payloads"),
+            oidc: Oidc::read(from),
+        }
+    }
+}
+
+/// Single sign-on of operators by OpenID Connect.
+#[derive(Clone, Debug)]
+pub struct Oidc {
+    /// As the provider writes it, to the last slash; `None`: no single sign-on.
+    pub issuer: Option<String>,
+    pub client_id: String,
+    pub client_secret: Option<Secret>,
+    pub scopes: Vec<String>,
+    /// The claim that roles are in: its name, or its path with dots.
+    pub role_claim: String,
+    /// Values of the claim, and their roles.
+    pub roles: Vec<(String, OperatorRole)>,
+}
+
+impl Oidc {
+    fn read(from: &mut SettingsReader<'_>) -> Oidc {
+        let one = |text: &str| (!text.contains(char::is_whitespace)).then(|| text.to_owned());
+        let word = |text: &str| one(text).filter(|text| !text.is_empty());
+        let secret = |text: &str| {
+            text.bytes().all(|byte| (b' '..=b'~').contains(&byte)).then(|| Secret::new(text.to_owned()))
+        };
+        let roles = OperatorRole::ALL.map(|role| (role.word(), role));
+        Oidc {
+            issuer: from.text_or_unset("auth.oidc.issuer", ISSUER, issuer),
+            client_id: from.text("auth.oidc.client_id", "a text without spaces", one),
+            client_secret: from.text_or_unset("auth.oidc.client_secret", "printable ASCII", secret),
+            scopes: from.list("auth.oidc.scopes", "words without spaces", word),
+            role_claim: from.text("auth.oidc.role_claim", "the name of a claim, or its path with dots", word),
+            roles: from.choices_by_name("auth.oidc.roles", &roles),
         }
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{Config, environment, file, refusal};
+use crate::auth::OperatorRole;
 use crate::config::reader::SettingsReader;
 use crate::config::secret::is_secret;
 use crate::config::settings::{Settings, keys, variable};
@@ -52,6 +53,13 @@ const ROWS: &[Row] = rows! {
     "api.unknown_members" = "ignore" => api.unknown_members == "Ignore", not "keep";
     "auth.renew_grace_days" = "0" => auth.renew_grace == "0ns", not "-1";
     "auth.hide_foreign" = "true" => auth.hide_foreign == "true", not "yes";
+    "auth.viewers_see_payloads" = "true" => auth.viewers_see_payloads == "true", not "always";
+    "auth.oidc.issuer" = "https://a.example/x/" => auth.oidc.issuer == r#"Some("https://a.example/x/")"#, not "http://a.example";
+    "auth.oidc.client_id" = "jobs" => auth.oidc.client_id == r#""jobs""#, not "two words";
+    "auth.oidc.client_secret" = "hunter2" => auth.oidc.client_secret == "Some((hidden))", not "schlüssel";
+    "auth.oidc.scopes" = "openid, groups" => auth.oidc.scopes == r#"["openid", "groups"]"#, not "openid,two words";
+    "auth.oidc.role_claim" = "realm_access.roles" => auth.oidc.role_claim == r#""realm_access.roles""#, not "two words";
+    "auth.oidc.roles" = "a=b=admin, c=viewer" => auth.oidc.roles == r#"[("a=b", Admin), ("c", Viewer)]"#, not "a=root";
     "limits.rate_per_minute" = "60" => limits.rate_per_minute == "Some(60)", not "-1";
     "limits.worker_rate_per_minute" = "60" => limits.worker_rate_per_minute == "Some(60)", not "-1";
     "limits.quota" = "10" => limits.quota == "Some(10)", not "ten";
@@ -197,13 +205,21 @@ fn usable_rows() -> impl Iterator<Item = &'static Row> {
 }
 
 /// What must be set beside a key.
-fn beside(key: &str) -> Option<(&'static str, &'static str)> {
-    (key == "amqp.queues").then_some(("FORGERUN_AMQP__URL", "amqp://127.0.0.1"))
+fn beside(key: &str) -> &'static [(&'static str, &'static str)] {
+    match key {
+        "amqp.queues" => &[("FORGERUN_AMQP__URL", "amqp://127.0.0.1")],
+        "auth.oidc.issuer" => &[
+            ("FORGERUN_AUTH__OIDC__CLIENT_ID", "jobs"),
+            ("FORGERUN_AUTH__OIDC__CLIENT_SECRET", "hunter2"),
+            ("FORGERUN_AUTH__OIDC__ROLES", "staff=viewer"),
+        ],
+        _ => &[],
+    }
 }
 
 /// Sources with a row's key set by a variable of this name.
 fn with_row(row: &Row, name: &str) -> Sources {
-    let variables: Vec<_> = [(name, row.good)].into_iter().chain(beside(row.key)).collect();
+    let variables: Vec<_> = [(name, row.good)].into_iter().chain(beside(row.key).iter().copied()).collect();
     environment(&variables)
 }
 
@@ -256,9 +272,20 @@ fn every_key_can_be_set_in_the_environment_in_any_case() {
 fn every_key_can_be_set_in_a_file() {
     for row in usable_rows().filter(|row| !is_secret(row.key)) {
         let printed = Config::load(&with_row(row, &variable(row.key))).unwrap().to_toml();
-        let config = Config::load(&file(&printed)).unwrap();
+        // Secrets are printed as comments.
+        let beside = environment(
+            &beside(row.key).iter().copied().filter(|(name, _)| is_secret(name)).collect::<Vec<_>>(),
+        );
+        let sources = Sources { environment: beside.environment, ..file(&printed) };
+        let config = Config::load(&sources).unwrap();
         assert_eq!((row.read)(&config), row.expected, "{}", row.key);
     }
+    let table = "[auth.oidc.roles]\n\"forgerun-admins\" = 'admin'\nstaff = 'viewer'";
+    let config = Config::load(&file(table)).unwrap();
+    let roles =
+        [("forgerun-admins".to_owned(), OperatorRole::Admin), ("staff".to_owned(), OperatorRole::Viewer)];
+    assert_eq!(config.auth.oidc.roles, roles);
+    assert!(refusal(&file("[auth.oidc.roles]\nstaff = 'root'")).contains("one of viewer, operator, admin"));
     let config = Config::load(&file("auth.admin_token = 'hunter2'")).unwrap();
     assert_eq!(config.auth.admin_token.unwrap().expose(), "hunter2");
 }

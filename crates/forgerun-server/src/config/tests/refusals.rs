@@ -187,6 +187,19 @@ fn what_is_open_is_refused_in_public() {
 }
 
 #[test]
+fn single_sign_on_needs_all_of_its_terms() {
+    let issuer = "[auth.oidc]\nissuer = 'https://login.example.org'\n";
+    for (text, expected) in [
+        ("", "auth.oidc.client_id = \"\" (the default): must be set with auth.oidc.issuer"),
+        ("", "auth.oidc.client_secret = \"\" (the default): must be set"),
+        ("", "auth.oidc.roles = {} (the default): must name a role"),
+        ("scopes = ['email']", "auth.oidc.scopes = [\"email\"] (from my.toml): must have openid"),
+    ] {
+        check(&file(&format!("{issuer}{text}")), &[expected]);
+    }
+}
+
+#[test]
 fn what_is_open_is_refused_with_a_public_address() {
     let base = "[server]\npublic_base_url = 'https://jobs.example.org'\n";
     let expected =

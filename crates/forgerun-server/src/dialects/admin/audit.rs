@@ -13,17 +13,18 @@ use futures_util::stream;
 use super::failures::moment;
 use crate::app::App;
 use crate::audit_trail::{self, AuditFilter};
+use crate::auth::OperatorRole;
 use crate::http::{
     ApiError, Exchange, accept, respond,
     routing::{
-        Answers, Call, Reply, Route, RouteAccess,
+        Answers, Call, Reply, Route,
         operation::{CURSOR, LIMIT, Parameter},
     },
 };
 use crate::limits::AUDIT_READ_AT_ONCE;
 
 pub(super) const ROUTES: &[Route] = &[Route::get("/admin/v1/audit", "audit", |call| Box::pin(list(call)))
-    .access(RouteAccess::Operator)
+    .role(OperatorRole::Viewer)
     .answers(Answers::Any)
     .operation(
         "adminListAudit",
@@ -35,8 +36,10 @@ pub(super) const ROUTES: &[Route] = &[Route::get("/admin/v1/audit", "audit", |ca
 const JSON: &str = "application/json";
 const LINES: &str = "application/x-ndjson";
 
-pub(in crate::dialects) const ACTOR: Parameter =
-    Parameter::new("actor", "Only entries of this actor, such as `operator`.");
+pub(in crate::dialects) const ACTOR: Parameter = Parameter::new(
+    "actor",
+    "Only entries of this actor, such as `operator`, or of the person with this subject.",
+);
 pub(in crate::dialects) const ACTION: Parameter =
     Parameter::new("action", "Only this action, such as `pause_queue`.");
 pub(in crate::dialects) const TARGET: Parameter =

@@ -11,33 +11,34 @@ use forgerun_wire::admin::{AdminClient, AdminClientDetail, AdminKey, AdminPage, 
 use forgerun_wire::forge::{KEY, KeyRequest, KeyView, RevokedView};
 
 use super::audit;
+use crate::auth::OperatorRole;
 use crate::auth::api_keys::{self, IssuedKey};
 use crate::client_limits;
 use crate::http::{
     ApiError, respond,
     routing::{
-        Call, Reply, Route, RouteAccess,
+        Call, Reply, Route,
         operation::{CURSOR, LIMIT},
     },
 };
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/clients", "clients", |call| Box::pin(list(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
         .operation("adminListClients", "List the clients, oldest first.")
         .query(&[LIMIT, CURSOR])
         .replies(&[Reply::json::<AdminPage<AdminClient>>(200, "A page.")]),
     Route::get("/admin/v1/clients/{client_id}", "clients", |call| Box::pin(get(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
         .operation("adminGetClient", "Get a client with its keys.")
         .replies(&[Reply::json::<AdminClientDetail>(200, "The client.")]),
     Route::patch("/admin/v1/clients/{client_id}", "limit_client", |call| Box::pin(limit(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Admin)
         .operation("adminLimitClient", "Set limits of a client; null lifts one.")
         .body(&CLIENT_LIMITS)
         .replies(&[Reply::json::<AdminClientDetail>(200, "The client.")]),
     Route::post("/admin/v1/clients/{client_id}/keys", "create_key", |call| Box::pin(create_key(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Admin)
         .operation("adminCreateKey", "Make a key for a client.")
         .optional_body(&KEY)
         .replies(&[
@@ -47,7 +48,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route::delete("/admin/v1/clients/{client_id}/keys/{key_id}", "revoke_key", |call| {
         Box::pin(revoke_key(call))
     })
-    .access(RouteAccess::Operator)
+    .role(OperatorRole::Admin)
     .operation("adminRevokeKey", "Revoke a key of a client.")
     .replies(&[Reply::json::<RevokedView>(200, "The key is revoked.")]),
 ];

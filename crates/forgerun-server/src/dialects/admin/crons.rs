@@ -11,10 +11,11 @@ use forgerun_core::schedule::{Schedule, ScheduleId};
 use forgerun_wire::admin::{AdminPage, AdminSchedule};
 
 use super::audit;
+use crate::auth::OperatorRole;
 use crate::http::{
     ApiError, body, respond,
     routing::{
-        Call, Reply, Route, RouteAccess,
+        Call, Reply, Route,
         operation::{CURSOR, LIMIT, Parameter, uuid},
     },
 };
@@ -22,22 +23,22 @@ use crate::schedules;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/crons", "list_schedules", |call| Box::pin(list(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
         .operation("adminListSchedules", "List the schedules of all clients, with their next runs.")
         .query(&[LIMIT, CURSOR])
         .replies(&[Reply::json::<AdminPage<AdminSchedule>>(200, "A page.")]),
     Route::post("/admin/v1/crons/{name}/pause", "change_schedule", |call| Box::pin(pause(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Operator)
         .operation("adminPauseSchedule", "Pause a schedule of any client.")
         .query(OWNER)
         .replies(&[Reply::json::<AdminSchedule>(200, "The schedule as it is now.")]),
     Route::post("/admin/v1/crons/{name}/resume", "change_schedule", |call| Box::pin(resume(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Operator)
         .operation("adminResumeSchedule", "Resume a schedule of any client, from the next tick on.")
         .query(OWNER)
         .replies(&[Reply::json::<AdminSchedule>(200, "The schedule as it is now.")]),
     Route::post("/admin/v1/crons/{name}/trigger", "trigger_schedule", |call| Box::pin(trigger(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Operator)
         .operation("adminTriggerSchedule", "Make a job of a schedule of any client now.")
         .query(OWNER)
         .replies(&[Reply::json::<AdminSchedule>(200, "The schedule as it is now.")])

@@ -14,12 +14,13 @@ use forgerun_wire::forge::DeliveryView;
 
 use super::{audit, jobs};
 use crate::app::{DeliveriesOf, DeliveryFilter};
+use crate::auth::OperatorRole;
 use crate::http::{
     ApiError, body,
     query::QueryString,
     respond,
     routing::{
-        Call, Reply, Route, RouteAccess,
+        Call, Reply, Route,
         operation::{CURSOR, LIMIT},
     },
 };
@@ -29,28 +30,28 @@ pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/webhooks/{webhook_id}/deliveries", "deliveries", |call| {
         Box::pin(list(call, DeliveriesAbout::Webhook))
     })
-    .access(RouteAccess::Operator)
+    .role(OperatorRole::Viewer)
     .operation("adminListDeliveries", "List the deliveries to a webhook of any client, newest first.")
     .query(&[LIMIT, CURSOR])
     .replies(&[Reply::json::<AdminPage<DeliveryView>>(200, "A page.")]),
     Route::post("/admin/v1/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", "redeliver", |call| {
         Box::pin(redeliver(call, DeliveriesAbout::Webhook))
     })
-    .access(RouteAccess::Operator)
+    .role(OperatorRole::Operator)
     .operation("adminRedeliver", "Send a delivery to a webhook of any client again.")
     .replies(&[Reply::json::<DeliveryView>(202, "On its way, or under way already.")])
     .refuses(&[Kind::IllegalTransition]),
     Route::get("/admin/v1/jobs/{job_id}/deliveries", "deliveries", |call| {
         Box::pin(list(call, DeliveriesAbout::Job))
     })
-    .access(RouteAccess::Operator)
+    .role(OperatorRole::Viewer)
     .operation("adminListDeliveriesOfJob", "List the deliveries about a job of any client, newest first.")
     .query(&[LIMIT, CURSOR])
     .replies(&[Reply::json::<AdminPage<DeliveryView>>(200, "A page.")]),
     Route::post("/admin/v1/jobs/{job_id}/deliveries/{delivery_id}/redeliver", "redeliver", |call| {
         Box::pin(redeliver(call, DeliveriesAbout::Job))
     })
-    .access(RouteAccess::Operator)
+    .role(OperatorRole::Operator)
     .operation("adminRedeliverOfJob", "Send a delivery about a job of any client again.")
     .replies(&[Reply::json::<DeliveryView>(202, "On its way, or under way already.")])
     .refuses(&[Kind::IllegalTransition, Kind::WebhookNotFound]),

@@ -2,6 +2,7 @@
 
 use axum::response::Response;
 
+use crate::auth::OperatorRole;
 use crate::auth::caller as auth;
 use crate::events::{
     journal_page, page as events,
@@ -10,14 +11,14 @@ use crate::events::{
 use crate::http::{
     ApiError, accept,
     routing::{
-        Answers, Call, Reply, Route, RouteAccess,
+        Answers, Call, Reply, Route,
         operation::{EVENT_CURSOR, LAST_EVENT_ID, LIMIT},
     },
 };
 use forgerun_wire::forge::{EntryView, EventsView};
 
 pub(super) const ROUTES: &[Route] = &[Route::get("/admin/v1/events", "events", |call| Box::pin(all(call)))
-    .access(RouteAccess::Operator)
+    .role(OperatorRole::Viewer)
     .answers(Answers::BodyOrEvents)
     .operation(
         "adminListEvents",

@@ -14,12 +14,13 @@ use forgerun_wire::problem::RefusedRequest;
 use forgerun_wire::time;
 
 use crate::app::App;
+use crate::auth::OperatorRole;
 use crate::http::{
     ApiError,
     query::QueryString,
     respond,
     routing::{
-        Call, Reply, Route, RouteAccess,
+        Call, Reply, Route,
         operation::{CURSOR, LIMIT, Parameter},
     },
 };
@@ -27,12 +28,12 @@ use crate::limits::{FAILURE_BATCHES_READ_MAX, FAILURE_READS_MAX, PAGE_MAX};
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/failures", "failures", |call| Box::pin(list(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
         .operation("adminListFailures", "List failures by their reason, those seen last first.")
         .query(&[SINCE, LIMIT, CURSOR])
         .replies(&[Reply::json::<AdminPage<FailureGroupView>>(200, "A page.")]),
     Route::get("/admin/v1/failures/{group}", "failures", |call| Box::pin(get(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
         .operation("adminGetFailures", "Get one group of failures.")
         .replies(&[Reply::json::<FailureGroupView>(200, "The group.")]),
 ];

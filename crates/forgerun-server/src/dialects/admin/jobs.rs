@@ -21,13 +21,14 @@ use forgerun_wire::words::{forge_state, parse_forge_state, parse_forge_type};
 
 use super::{audit, failures};
 use crate::app::{App, Filter};
+use crate::auth::OperatorRole;
 use crate::dialects::forge::narrow;
 use crate::http::{
     ApiError, body,
     query::QueryString,
     respond,
     routing::{
-        Call, Reply, Route, RouteAccess,
+        Call, Reply, Route,
         operation::{CLIENT, CURSOR, ID_SUFFIX, LIMIT, Parameter, QUEUE, RETRYING, STATE, TAG, names},
     },
 };
@@ -36,35 +37,35 @@ use crate::traces::RequestSubject;
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/jobs", "list", |call| Box::pin(list(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
         .operation("adminListJobs", "Search the jobs of all clients.")
         .query(SEARCH)
         .replies(&[Reply::json::<AdminPage<AdminJob>>(200, "A page.")]),
     Route::get("/admin/v1/jobs/{job_id}", "get", |call| Box::pin(get(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
         .operation("adminGetJob", "Get a job of any client in full.")
         .replies(&[Reply::json::<AdminJobDetail>(200, "The job.")]),
     Route::post("/admin/v1/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Operator)
         .operation("adminCancelJob", "Cancel a job of any client.")
         .optional_body(&CANCEL)
         .replies(&[Reply::json::<AdminJobDetail>(200, "Cancelled, or ended before.")]),
     Route::post("/admin/v1/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Operator)
         .operation("adminRetryJob", "Retry a failed job of any client, also a dead letter.")
         .replies(&[Reply::json::<AdminJobDetail>(200, "Waiting for its next attempt.")])
         .refuses(&[Kind::IllegalTransition, Kind::RetryLimitReached, Kind::Duplicate]),
     Route::post("/admin/v1/jobs/{job_id}/pause", "pause", |call| Box::pin(set_paused(call, true)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Operator)
         .operation("adminPauseJob", "Keep a job of any client from workers until it is resumed.")
         .replies(&[Reply::json::<AdminJobDetail>(200, "Paused, or paused before.")])
         .refuses(&[Kind::IllegalTransition]),
     Route::post("/admin/v1/jobs/{job_id}/resume", "resume", |call| Box::pin(set_paused(call, false)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Operator)
         .operation("adminResumeJob", "Hand out a paused job of any client again.")
         .replies(&[Reply::json::<AdminJobDetail>(200, "Resumed, or not paused before.")]),
     Route::get("/admin/v1/dead-letters", "dead_letters", |call| Box::pin(dead_letters(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
         .operation("adminListDeadLetters", "List the dead letters of all clients, newest first.")
         .query(&[QUEUE, CLIENT, LIMIT, CURSOR])
         .replies(&[Reply::json::<AdminPage<AdminJob>>(200, "A page.")]),
@@ -321,10 +322,12 @@ pub(in crate::dialects) async fn by_id(app: &App, id: Option<JobId>) -> Result<A
 /// `GET /admin/v1/jobs/{id}`.
 async fn get(call: Call<'_>) -> Result<Response, ApiError> {
     let job = found(&call).await?;
-    Ok(respond::json(StatusCode::OK, &detail(call.app, &job).await?))
+    Ok(respond::json(StatusCode::OK, &detail(&call, &job).await?))
 }
 
-pub(in crate::dialects) async fn detail(app: &App, job: &Job) -> Result<AdminJobDetail, ApiError> {
+/// A job in full, with its input for operators who see contents.
+pub(in crate::dialects) async fn detail(call: &Call<'_>, job: &Job) -> Result<AdminJobDetail, ApiError> {
+    let app = call.app;
     let failure = match job.state {
         State::Failed | State::Canceled => app.engine.store().outcome(job.execution).await?,
         State::Created | State::Queued | State::Assigned | State::Running | State::Succeeded => None,
@@ -332,7 +335,8 @@ pub(in crate::dialects) async fn detail(app: &App, job: &Job) -> Result<AdminJob
     let failure = failure.and_then(|outcome| serde_json::from_slice(&outcome.object.bytes).ok());
     let inputs = app.engine.store().inputs(vec![job.id]).await?;
     let payload = inputs.first().map(|(_, input)| input.payload.as_slice()).unwrap_or_default();
-    let mut detail = AdminJobDetail::new(job, failure).with_input(payload, INPUT_SHOWN_BYTES_MAX);
+    let shown_max = if call.sees_contents() { INPUT_SHOWN_BYTES_MAX } else { 0 };
+    let mut detail = AdminJobDetail::new(job, failure).with_input(payload, shown_max);
     detail.job.client_name = app.client_names.get(app, job.head.client).await?;
     Ok(detail)
 }
@@ -343,7 +347,7 @@ async fn cancel(call: Call<'_>) -> Result<Response, ApiError> {
     let compensate: Option<bool> = body::member(&call.body, "compensate", "true or false")?;
     let job = found(&call).await?;
     let (job, _) = cancel_one(&call, job.id, reason, compensate.unwrap_or(true)).await?;
-    Ok(respond::json(StatusCode::OK, &detail(call.app, &job).await?))
+    Ok(respond::json(StatusCode::OK, &detail(&call, &job).await?))
 }
 
 /// Cancels a job: returns the job, and whether it changed. `compensate` is for workflows.
@@ -372,7 +376,7 @@ async fn retry(call: Call<'_>) -> Result<Response, ApiError> {
     body::expect_object(&call.body)?;
     let job = found(&call).await?;
     let (job, _) = retry_one(&call, &job).await?;
-    Ok(respond::json(StatusCode::OK, &detail(call.app, &job).await?))
+    Ok(respond::json(StatusCode::OK, &detail(&call, &job).await?))
 }
 
 /// Retries a failed job: returns the job, and whether it changed.
@@ -394,7 +398,7 @@ async fn set_paused(call: Call<'_>, paused: bool) -> Result<Response, ApiError> 
     body::expect_object(&call.body)?;
     let job = found(&call).await?;
     let (job, _) = pause_one(&call, job.id, paused).await?;
-    Ok(respond::json(StatusCode::OK, &detail(call.app, &job).await?))
+    Ok(respond::json(StatusCode::OK, &detail(&call, &job).await?))
 }
 
 /// Pauses or resumes a job: returns the job, and whether it changed.

@@ -4,11 +4,12 @@ use axum::response::Response;
 use forgerun_wire::forge::LogsView;
 
 use super::jobs;
+use crate::auth::OperatorRole;
 use crate::auth::caller as auth;
 use crate::http::{
     ApiError,
     routing::{
-        Answers, Call, Reply, Route, RouteAccess,
+        Answers, Call, Reply, Route,
         operation::{LAST_EVENT_ID, STREAM_ENDED},
     },
 };
@@ -16,7 +17,8 @@ use crate::job_logs;
 
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/admin/v1/jobs/{job_id}/logs", "logs", |call| Box::pin(logs(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
+        .contents()
         .answers(Answers::BodyOrEvents)
         .operation(
             "adminListLogs",

@@ -16,15 +16,16 @@ use forgerun_wire::words::forge_state;
 use super::queues::Queues;
 use super::{problems, workers};
 use crate::app::App;
+use crate::auth::OperatorRole;
 use crate::http::{
     ApiError, respond,
-    routing::{Call, Reply, Route, RouteAccess},
+    routing::{Call, Reply, Route},
 };
 use crate::limits::PAGE_MAX;
 
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/admin/v1/overview", "overview", |call| Box::pin(get(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
         .operation("adminGetOverview", "Get the whole server at a glance.")
         .replies(&[Reply::json::<Overview>(200, "The whole server.")])];
 

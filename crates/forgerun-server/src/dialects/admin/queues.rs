@@ -23,10 +23,11 @@ use serde_json::{Map, Value};
 use super::audit;
 use crate::app::App;
 use crate::attendance::AttendedQueues;
+use crate::auth::OperatorRole;
 use crate::http::{
     ApiError, queue_name, respond,
     routing::{
-        Call, Reply, Route, RouteAccess,
+        Call, Reply, Route,
         operation::{CURSOR, LIMIT},
     },
 };
@@ -34,24 +35,24 @@ use crate::limits::{OLDEST_LOOKED_AT_MAX, PAGE_MAX};
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/queues", "queues", |call| Box::pin(list(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
         .operation("adminListQueues", "List the queues by name, those of all owners together.")
         .query(&[LIMIT, CURSOR])
         .replies(&[Reply::json::<AdminPage<AdminQueue>>(200, "A page.")]),
     Route::put("/admin/v1/queues/{queue}", "bound", |call| Box::pin(bound(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Operator)
         .operation("adminBoundQueue", "Bound each queue of a name.")
         .body(&BOUNDS)
         .replies(&[Reply::json::<AdminQueue>(200, "The queue as it is set.")]),
     Route::post("/admin/v1/queues/{queue}/pause", "pause", |call| Box::pin(pause(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Operator)
         .operation(
             "adminPauseQueue",
             "Stop handing out jobs of all queues of a name, until the operator resumes them.",
         )
         .replies(&[Reply::json::<AdminQueue>(200, "The queue as it is set.")]),
     Route::post("/admin/v1/queues/{queue}/resume", "resume", |call| Box::pin(resume(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Operator)
         .operation("adminResumeQueue", "Lift the operator's pause; that of an owner stays.")
         .replies(&[Reply::json::<AdminQueue>(200, "The queue as it is set.")]),
 ];

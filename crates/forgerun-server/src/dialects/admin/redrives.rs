@@ -18,15 +18,16 @@ use forgerun_wire::admin::{REDRIVE, RedrivePreview, RedriveStarted, RedriveUsele
 
 use super::{audit, failures};
 use crate::app::App;
+use crate::auth::OperatorRole;
 use crate::http::{
     ApiError, respond,
-    routing::{Call, Reply, Route, RouteAccess},
+    routing::{Call, Reply, Route},
 };
 use crate::limits::{REDRIVE_MATCHED_MAX, REDRIVE_SHOWN_MAX};
 
 pub(super) const ROUTES: &[Route] =
     &[Route::post("/admin/v1/failures/{group}/redrive", "redrive", |call| Box::pin(begin(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Operator)
         .operation(
             "adminRedrive",
             "Retry all jobs that failed for one reason; the redrive is a job of its own.",

@@ -4,17 +4,18 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use forgerun_wire::admin::{AdminPage, AdminSink};
 
+use crate::auth::OperatorRole;
 use crate::http::{
     ApiError, respond,
     routing::{
-        Call, Reply, Route, RouteAccess,
+        Call, Reply, Route,
         operation::{CURSOR, LIMIT},
     },
 };
 
 /// The routes of sinks.
 pub(super) const ROUTES: &[Route] = &[Route::get("/admin/v1/sinks", "sinks", |call| Box::pin(list(call)))
-    .access(RouteAccess::Operator)
+    .role(OperatorRole::Viewer)
     .operation("adminListSinks", "List the brokers that this node sends events to, and how far each is.")
     .query(&[LIMIT, CURSOR])
     .replies(&[Reply::json::<AdminPage<AdminSink>>(200, "A page, by name.")])];

@@ -5,17 +5,18 @@ use axum::response::Response;
 use forgerun_core::id::WebhookId;
 use forgerun_wire::admin::{AdminPage, AdminWebhook};
 
+use crate::auth::OperatorRole;
 use crate::http::{
     ApiError, respond,
     routing::{
-        Call, Reply, Route, RouteAccess,
+        Call, Reply, Route,
         operation::{CURSOR, LIMIT},
     },
 };
 
 pub(super) const ROUTES: &[Route] =
     &[Route::get("/admin/v1/webhooks", "webhooks", |call| Box::pin(list(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
         .operation("adminListWebhooks", "List the webhooks of all clients, oldest first.")
         .query(&[LIMIT, CURSOR])
         .replies(&[Reply::json::<AdminPage<AdminWebhook>>(200, "A page.")])];

@@ -14,10 +14,11 @@ use forgerun_wire::problem::RefusedRequest;
 
 use super::audit;
 use crate::app::App;
+use crate::auth::OperatorRole;
 use crate::http::{
     ApiError, respond,
     routing::{
-        Call, Reply, Route, RouteAccess,
+        Call, Reply, Route,
         operation::{CURSOR, LIMIT, Parameter, uuid},
     },
 };
@@ -25,12 +26,12 @@ use crate::limits::{HELD_JOBS_LOOKED_AT_MAX, PAGE_MAX, WORKERS_SEARCHED_MAX};
 
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/workers", "workers", |call| Box::pin(list(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
         .operation("adminListWorkers", "List the outside workers of all clients that send heartbeats.")
         .query(&[LIMIT, CURSOR])
         .replies(&[Reply::json::<AdminPage<AdminWorker>>(200, "A page.")]),
     Route::post("/admin/v1/workers/{worker_id}/quiet", "direct", |call| Box::pin(quiet(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Operator)
         .operation("adminQuietWorker", "Tell a worker to finish what it has and to take no more.")
         .query(&[OWNER])
         .replies(&[Reply::json::<AdminWorker>(200, "The worker with what it is told.")])

@@ -10,11 +10,12 @@ use forgerun_wire::admin::AdminPage;
 use forgerun_wire::workflow::{AdminWorkflow, AdminWorkflowDetail};
 
 use crate::app::Filter;
+use crate::auth::OperatorRole;
 use crate::dialects::forge::workflows::{NAME, filter};
 use crate::http::{
     ApiError, respond,
     routing::{
-        Call, Reply, Route, RouteAccess,
+        Call, Reply, Route,
         operation::{CLIENT, CURSOR, LIMIT, STATE},
     },
 };
@@ -24,12 +25,12 @@ use crate::workflows;
 /// The routes of workflows. They are cancelled and retried as their own jobs.
 pub(super) const ROUTES: &[Route] = &[
     Route::get("/admin/v1/workflows", "list", |call| Box::pin(list(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
         .operation("adminListWorkflows", "List the workflows of all clients, newest first.")
         .query(&[STATE, NAME, CLIENT, LIMIT, CURSOR])
         .replies(&[Reply::json::<AdminPage<AdminWorkflow>>(200, "A page.")]),
     Route::get("/admin/v1/workflows/{workflow_id}", "get", |call| Box::pin(get(call)))
-        .access(RouteAccess::Operator)
+        .role(OperatorRole::Viewer)
         .operation("adminGetWorkflow", "Get a workflow of any client.")
         .replies(&[Reply::json::<AdminWorkflowDetail>(200, "The workflow.")]),
 ];
@@ -71,6 +72,10 @@ pub(in crate::dialects) async fn shown(call: &Call<'_>) -> Result<AdminWorkflowD
     let rows = workflows::read(call.app, Arc::clone(&job)).await?.ok_or_else(not_found)?;
     let client_name = call.app.client_names.get(call.app, job.head.client).await?;
     let detail = AdminWorkflowDetail::new(&rows, failure);
-    let workflow = detail.workflow.with_tokens(&rows, &workflows::signals_at(call.app));
+    // A token changes the workflow, so viewers get none.
+    let workflow = match call.may(OperatorRole::Operator) {
+        true => detail.workflow.with_tokens(&rows, &workflows::signals_at(call.app)),
+        false => detail.workflow,
+    };
     Ok(AdminWorkflowDetail { client_name, workflow, ..detail })
 }

@@ -12,12 +12,12 @@ use forgerun_core::catalog::Kind;
 use maud::html;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::{layout, see_other};
+use super::{layout, see_other, sso};
 use crate::app::App;
 use crate::audit;
 use crate::auth::{
-    Who, caller as auth,
-    sessions::{self, OperatorSession, SESSION_COOKIE},
+    Operator, OperatorRole, Who, caller as auth,
+    sessions::{self, OperatorSession, SESSION_COOKIE, SameSite},
 };
 use crate::dialects::admin::audit::{ACTION, ACTOR, TARGET, UNTIL};
 use crate::http::{
@@ -38,22 +38,29 @@ pub(super) const ROUTES: &[Route] = &[
     Route::post(LOGIN, "login", |call| Box::pin(log_in(call)))
         .access(RouteAccess::Anyone)
         .answers(Answers::Any),
-    action("/dashboard/logout", "logout", |call| Box::pin(log_out(call))),
+    action("/dashboard/logout", "logout", OperatorRole::Viewer, |call| Box::pin(log_out(call))),
 ];
 
 type PageHandler = for<'a> fn(Call<'a>) -> crate::http::routing::Answering<'a>;
 
-/// A page for the operator.
+/// A page for all operators.
 pub(super) const fn page(path: &'static str, action: &'static str, handler: PageHandler) -> Route {
     Route::get(path, action, handler)
+        .role(OperatorRole::Viewer)
         .access(RouteAccess::Own(enter, Callers::Operator))
         .answers(Answers::Any)
         .query(OF_PAGES)
 }
 
-/// The action of a form.
-pub(super) const fn action(path: &'static str, action: &'static str, handler: PageHandler) -> Route {
+/// The action of a form, for operators with this role or a higher one.
+pub(super) const fn action(
+    path: &'static str,
+    action: &'static str,
+    role: OperatorRole,
+    handler: PageHandler,
+) -> Route {
     Route::post(path, action, handler)
+        .role(role)
         .access(RouteAccess::Own(enter, Callers::Operator))
         .answers(Answers::Any)
         .query(OF_FORMS)
@@ -82,8 +89,10 @@ fn enter<'a>(
     exchange: &'a mut Exchange,
 ) -> Pin<Box<dyn Future<Output = Result<Who, ApiError>> + Send + 'a>> {
     Box::pin(async move {
-        match session(app, exchange) {
-            Some(session) if !auth::has_ended(app, session, exchange.began).await? => Ok(Who::Operator),
+        match app.sessions.signed_in(&exchange.headers, exchange.began) {
+            Some((session, operator)) if !auth::has_ended(app, session, exchange.began).await? => {
+                Ok(Who::Operator(operator))
+            }
             Some(_) | None => auth::operator(app, exchange).await,
         }
     })
@@ -144,7 +153,7 @@ pub(super) fn to_login(exchange: &Exchange) -> Response {
 }
 
 /// The page after login: a path of ours, never another site.
-fn next_of(query: &QueryString) -> String {
+pub(super) fn next_of(query: &QueryString) -> String {
     let next = query.get("next").unwrap_or("/dashboard");
     let is_ours = next == "/dashboard" || next.starts_with("/dashboard/") || next.starts_with("/dashboard?");
     let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
@@ -170,18 +179,31 @@ async fn log_in(call: Call<'_>) -> Result<Response, ApiError> {
     let fields = QueryString::read(text, &["token", "csrf"])?;
     let query = QueryString::of(&exchange.uri, &["next"])?;
     auth::check_token(app, exchange, fields.get("token").unwrap_or_default().trim()).await?;
-    audit::event(app, exchange, "login").await?;
     let mut response = see_other(&next_of(&query));
-    let value = app.sessions.open(app.clock.random(), exchange.began);
-    set(app, &mut response, SESSION_COOKIE, &value, SESSION_LASTS);
+    begin_session(app, exchange, &Operator::of_token(), &mut response).await?;
+    Ok(response)
+}
+
+/// Records the log-in of an operator, and begins a new session with this answer.
+pub(super) async fn begin_session(
+    app: &App,
+    exchange: &Exchange,
+    operator: &Operator,
+    response: &mut Response,
+) -> Result<(), ApiError> {
+    audit::login(app, exchange, operator).await?;
+    let value = app.sessions.open(app.clock.random(), operator, exchange.began);
+    set(app, response, SESSION_COOKIE, &value, SESSION_LASTS, SameSite::Strict);
     tracing::info!(
         target: "forgerun::audit",
         request_id = exchange.request_id(),
         address = %exchange.address,
         action = "login",
+        operator = %operator.name,
+        role = operator.role.word(),
         "operator logged in"
     );
-    Ok(response)
+    Ok(())
 }
 
 async fn log_out(call: Call<'_>) -> Result<Response, ApiError> {
@@ -191,7 +213,7 @@ async fn log_out(call: Call<'_>) -> Result<Response, ApiError> {
         call.app.sessions.end(session, call.exchange.began);
     }
     let mut response = see_other(LOGIN);
-    set(call.app, &mut response, SESSION_COOKIE, "", Duration::ZERO);
+    set(call.app, &mut response, SESSION_COOKIE, "", Duration::ZERO, SameSite::Strict);
     Ok(response)
 }
 
@@ -205,7 +227,11 @@ pub(super) fn login_page(app: &App, exchange: &Exchange, code: StatusCode, wrong
     let main = html! {
         main #main .login {
             h1 { (layout::mark()) "ForgeRun" }
-            @if auth::knows_operator(app) {
+            @if app.oidc.is_some() {
+                p { a .button .primary href=(format!("{}?next={}", sso::START, utf8_percent_encode(&next, NON_ALPHANUMERIC))) { "Log in with single sign-on" } }
+                @if app.admin_digest.is_none() { @if let Some(wrong) = wrong { p .error role="alert" { (wrong) } } }
+            }
+            @if app.admin_digest.is_some() {
                 form method="post" action=(action) {
                     input type="hidden" name="csrf" value=(form_token);
                     label for="token" { "Operator token" }
@@ -215,7 +241,7 @@ pub(super) fn login_page(app: &App, exchange: &Exchange, code: StatusCode, wrong
                     button .primary type="submit" { "Log in" }
                     p #token-help .muted { "The value of " code { "auth.admin_token" } " in the configuration of this server." }
                 }
-            } @else {
+            } @else if app.oidc.is_none() {
                 p .error role="alert" {
                     "This server has no operator token. Set " code { "auth.admin_token" } " and start it again, or use "
                     code { "forgerun dev" } " on your own machine."
@@ -235,7 +261,7 @@ const NOTE_LASTS: Duration = Duration::from_secs(20);
 pub(super) fn done(app: &App, path: &str, note: &str) -> Response {
     let mut response = see_other(path);
     let value = utf8_percent_encode(note, NON_ALPHANUMERIC).to_string();
-    set(app, &mut response, NOTE_COOKIE, &value, NOTE_LASTS);
+    set(app, &mut response, NOTE_COOKIE, &value, NOTE_LASTS, SameSite::Strict);
     response
 }
 
@@ -247,12 +273,19 @@ pub(super) fn note_of(exchange: &Exchange) -> Option<String> {
 
 /// Deletes the note that was just shown.
 pub(super) fn forget_note(app: &App, response: &mut Response) {
-    set(app, response, NOTE_COOKIE, "", Duration::ZERO);
+    set(app, response, NOTE_COOKIE, "", Duration::ZERO, SameSite::Strict);
 }
 
-fn set(app: &App, response: &mut Response, name: &str, value: &str, lasts: Duration) {
+pub(super) fn set(
+    app: &App,
+    response: &mut Response,
+    name: &str,
+    value: &str,
+    lasts: Duration,
+    same_site: SameSite,
+) {
     let is_secure = app.base.starts_with("https://") || app.config.server.tls.is_on();
-    let cookie = sessions::set_cookie(name, value, lasts, is_secure);
+    let cookie = sessions::set_cookie(name, value, lasts, same_site, is_secure);
     response.headers_mut().append(SET_COOKIE, respond::value(cookie));
 }
 

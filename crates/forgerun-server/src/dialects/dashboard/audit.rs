@@ -11,6 +11,7 @@ use super::parts::{self, number};
 use crate::dialects::admin::audit;
 use crate::http::{
     ApiError,
+    query::QueryString,
     routing::{Call, Route},
 };
 
@@ -18,10 +19,11 @@ pub(super) const ROUTES: &[Route] = &[page("/dashboard/audit", "audit", |call| B
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let found = audit::listed(&call).await?;
-    let now = call.app.clock.now();
+    let (query, now) = (call.query()?, call.app.clock.now());
     let main = html! {
         (layout::heading("Audit"))
-        p .under { "Changes by operators, keys and log-ins, the latest first." }
+        p .under { "Changes by operators, what clients set up, keys and log-ins, the latest first." }
+        (filters(&query))
         section #audit .scroll data-live aria-label="Audit" {
             @if found.items.is_empty() { div .panel { (parts::nothing("No entries.")) } } @else {
                 table .rows {
@@ -36,6 +38,27 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
         }
     };
     Ok(layout::page(&call, Section::Audit, "Audit", &main))
+}
+
+/// A form whose fields are the parameters of the list.
+fn filters(query: &QueryString) -> Markup {
+    let value = |name: &str| query.get(name).unwrap_or_default().to_owned();
+    html! {
+        form .filters method="get" action="/dashboard/audit" role="search" aria-label="Filter" {
+            div .fields {
+                @for (name, label, hint) in [
+                    ("actor", "Actor", "operator"), ("action", "Action", "pause_queue"), ("target", "Target has", "mail"),
+                    ("since", "Since", "2026-05-28T00:00:00Z"), ("until", "Until", "2026-05-29T00:00:00Z"),
+                ] {
+                    div { label for={ "filter-" (name) } { (label) } input id={ "filter-" (name) } name=(name) value=(value(name)) placeholder=(hint); }
+                }
+            }
+            div .actions {
+                button .primary type="submit" { "Filter" }
+                a .button href="/dashboard/audit" { "Clear" }
+            }
+        }
+    }
 }
 
 fn row(entry: &AuditEntryView, now: Time) -> Markup {

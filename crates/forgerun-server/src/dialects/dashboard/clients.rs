@@ -13,6 +13,7 @@ use maud::{Markup, html};
 use super::access::{action, done, form_of, page};
 use super::layout::{self, Section};
 use super::parts::{self, ActionButton};
+use crate::auth::OperatorRole;
 use crate::auth::api_keys::IssuedKey;
 use crate::dialects::admin::clients;
 use crate::http::{
@@ -23,10 +24,15 @@ use crate::http::{
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/clients", "clients", |call| Box::pin(list(call))),
     page("/dashboard/clients/{client_id}", "clients", |call| Box::pin(show(call))),
-    action("/dashboard/clients/{client_id}/keys", "create_key", |call| Box::pin(create_key(call))),
-    action("/dashboard/clients/{client_id}/keys/{key_id}/revoke", "revoke_key", |call| {
-        Box::pin(revoke(call))
+    action("/dashboard/clients/{client_id}/keys", "create_key", OperatorRole::Admin, |call| {
+        Box::pin(create_key(call))
     }),
+    action(
+        "/dashboard/clients/{client_id}/keys/{key_id}/revoke",
+        "revoke_key",
+        OperatorRole::Admin,
+        |call| Box::pin(revoke(call)),
+    ),
 ];
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
@@ -78,7 +84,7 @@ async fn show(call: Call<'_>) -> Result<Response, ApiError> {
             p { a href={ "/dashboard/jobs?client=" (id) } { "Jobs of this client" } }
         }
         (keys(&call, &view, now))
-        (key_form(&call, id))
+        @if call.may(OperatorRole::Admin) { (key_form(&call, id)) }
     };
     Ok(layout::page(&call, Section::Clients, "Client", &main))
 }
@@ -124,7 +130,7 @@ fn row(call: &Call<'_>, view: &AdminClientDetail, key: &AdminKey, now: Time) -> 
             td data-label="Created" { (parts::moment(now, &key.created_at)) }
             td data-label="Expires" { (parts::maybe_moment(now, key.expires_at.as_deref())) }
             td data-label="Last used" { (parts::maybe_moment(now, key.last_used_at.as_deref())) }
-            td .do { @if key.revoked_at.is_none() || key.good {
+            td .do { @if call.may(OperatorRole::Admin) && (key.revoked_at.is_none() || key.good) {
                 (ActionButton { path: &path, label: "Revoke key", class: "danger", about: Some(&key.key_prefix) }.show(call))
             } }
         }

@@ -10,6 +10,7 @@ use super::access::{self, action, done, form_of, page};
 use super::layout::{self, Section};
 use super::overview::trend;
 use super::parts::{self, counted, number};
+use crate::auth::OperatorRole;
 use crate::dialects::admin::{failures, redrives};
 use crate::http::{
     ApiError,
@@ -21,7 +22,9 @@ pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/failures", "failures", |call| Box::pin(list(call))),
     page("/dashboard/failures/{group}", "failures", |call| Box::pin(show(call))),
     page("/dashboard/failures/{group}/preview", "preview", |call| Box::pin(preview(call))),
-    action("/dashboard/failures/{group}/redrive", "redrive", |call| Box::pin(redrive(call))),
+    action("/dashboard/failures/{group}/redrive", "redrive", OperatorRole::Operator, |call| {
+        Box::pin(redrive(call))
+    }),
 ];
 
 /// Parameters of a redrive.
@@ -118,6 +121,9 @@ fn terms(call: &Call<'_>, group: &str, given: &QueryString) -> Markup {
     };
     let path = format!("/dashboard/failures/{group}");
     let token = call.app.sessions.form_token(access::session(call.app, call.exchange));
+    if !call.may(OperatorRole::Operator) {
+        return html! {};
+    }
     html! {
         section #redrive .panel aria-labelledby="redrive-title" {
             h2 #redrive-title { "Try them again" }

@@ -12,6 +12,7 @@ use super::access::{action, done, form_of, page};
 use super::layout::{self, Section};
 use super::parts::{self, ActionButton};
 use super::{timeline, webhooks};
+use crate::auth::OperatorRole;
 use crate::dialects::admin::deliveries::{self, DeliveriesAbout};
 use crate::dialects::admin::{self, jobs};
 use crate::http::{
@@ -25,30 +26,42 @@ use crate::results::{self, ResultFormat};
 
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/jobs/{job_id}", "get", |call| Box::pin(show(call))),
-    page("/dashboard/jobs/{job_id}/logs", "logs", |call| Box::pin(logs(call))).query(job_logs::FILTERS),
-    page("/dashboard/jobs/{job_id}/result", "result", |call| Box::pin(result(call))),
-    action("/dashboard/jobs/{job_id}/cancel", "cancel", |call| Box::pin(cancel(call))),
-    action("/dashboard/jobs/{job_id}/retry", "retry", |call| Box::pin(retry(call))),
-    action("/dashboard/jobs/{job_id}/pause", "pause", |call| Box::pin(set_paused(call, true))),
-    action("/dashboard/jobs/{job_id}/resume", "resume", |call| Box::pin(set_paused(call, false))),
+    page("/dashboard/jobs/{job_id}/logs", "logs", |call| Box::pin(logs(call)))
+        .query(job_logs::FILTERS)
+        .contents(),
+    page("/dashboard/jobs/{job_id}/result", "result", |call| Box::pin(result(call))).contents(),
+    action("/dashboard/jobs/{job_id}/cancel", "cancel", OperatorRole::Operator, |call| {
+        Box::pin(cancel(call))
+    }),
+    action("/dashboard/jobs/{job_id}/retry", "retry", OperatorRole::Operator, |call| Box::pin(retry(call))),
+    action("/dashboard/jobs/{job_id}/pause", "pause", OperatorRole::Operator, |call| {
+        Box::pin(set_paused(call, true))
+    }),
+    action("/dashboard/jobs/{job_id}/resume", "resume", OperatorRole::Operator, |call| {
+        Box::pin(set_paused(call, false))
+    }),
 ];
 
 async fn show(call: Call<'_>) -> Result<Response, ApiError> {
     let found = jobs::found(&call).await?;
-    let view = jobs::detail(call.app, &found).await?;
+    let view = jobs::detail(&call, &found).await?;
+    let sees_contents = call.sees_contents();
     let query = QueryString::of(&call.exchange.uri, &[])?;
     let sent = deliveries::listed(&call, DeliveriesAbout::Job, &query).await?;
-    let lines = job_logs::last(&**call.app.engine.store(), found.id, LOG_LINES_SHOWN).await?;
+    let lines = match sees_contents {
+        true => Some(job_logs::last(&**call.app.engine.store(), found.id, LOG_LINES_SHOWN).await?),
+        false => None,
+    };
     let now = call.app.clock.now();
     let main = html! {
         (heading(&call, &view))
         (facts(&view, now))
         @if let Some(failure) = &view.failure { (explained(&view, failure)) }
         (timeline::show(&view, now))
-        (log(&view, &lines))
+        @match &lines { Some(lines) => (log(&view, lines)), None => (hidden("Log")) }
         div .columns {
-            (input(&view))
-            (left(&view, now))
+            @if sees_contents { (input(&view)) } @else { (hidden("Input")) }
+            (left(&view, sees_contents, now))
         }
         section #deliveries .panel .scroll data-live aria-labelledby="deliveries-title" {
             h2 #deliveries-title { "Deliveries" }
@@ -211,7 +224,12 @@ fn input(view: &AdminJobDetail) -> Markup {
     }
 }
 
-fn left(view: &AdminJobDetail, now: Time) -> Markup {
+/// A part of the page that viewers do not see.
+fn hidden(title: &str) -> Markup {
+    html! { section .panel { h2 { (title) } (parts::nothing("The role viewer does not show this.")) } }
+}
+
+fn left(view: &AdminJobDetail, sees_contents: bool, now: Time) -> Markup {
     html! {
         section #result .panel data-live aria-labelledby="result-title" {
             h2 #result-title { "Result" }
@@ -222,7 +240,7 @@ fn left(view: &AdminJobDetail, now: Time) -> Markup {
                         div { dt { "Size" } dd { (parts::bytes(result.size)) } }
                         @if let Some(at) = &result.expires_at { div { dt { "Kept until" } dd { (parts::moment(now, at)) } } }
                     }
-                    @if view.job.state == "SUCCEEDED" {
+                    @if sees_contents && view.job.state == "SUCCEEDED" {
                         p { a .button href={ "/dashboard/jobs/" (view.job.job_id) "/result" } download { "Download result" } }
                     }
                 }

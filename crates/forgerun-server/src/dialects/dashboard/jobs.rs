@@ -12,6 +12,7 @@ use maud::{Markup, html};
 use super::access::{action, done, form_of, page};
 use super::layout::{self, Section};
 use super::parts::{self, counted};
+use crate::auth::OperatorRole;
 use crate::dialects::admin::jobs::{self, FILTERS};
 use crate::http::{
     ApiError,
@@ -23,7 +24,7 @@ use crate::limits::{BULK_JOBS_MAX, PAGE_MAX};
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/jobs", "list", |call| Box::pin(list(call))),
     page("/dashboard/jobs/confirm", "confirm", |call| Box::pin(confirm(call))),
-    action("/dashboard/jobs/bulk", "bulk", |call| Box::pin(bulk(call))),
+    action("/dashboard/jobs/bulk", "bulk", OperatorRole::Operator, |call| Box::pin(bulk(call))),
 ];
 
 /// Concurrent commands.
@@ -38,6 +39,7 @@ const PAGES_LOOKED_AT_MAX: usize = 50;
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
     let query = QueryString::of(&call.exchange.uri, FILTERS)?;
     let found = jobs::search(call.app, &query).await?;
+    let picks = call.may(OperatorRole::Operator);
     let now = call.app.clock.now();
     let main = html! {
         (layout::heading("Jobs"))
@@ -45,10 +47,10 @@ async fn list(call: Call<'_>) -> Result<Response, ApiError> {
         form #bulk method="get" action="/dashboard/jobs/confirm" {
             @for (name, value) in kept(&query) { input type="hidden" name=(name) value=(value); }
             section #jobs data-live aria-label="Jobs" {
-                (table(&found, now))
+                (table(&found, picks, now))
                 (parts::pager(&call, found.next_cursor.as_deref()))
             }
-            (bulk_bar(found.items.is_empty()))
+            @if picks { (bulk_bar(found.items.is_empty())) }
         }
     };
     Ok(layout::page(&call, Section::Jobs, "Jobs", &main))
@@ -99,27 +101,28 @@ fn filters(query: &QueryString) -> Markup {
     }
 }
 
-fn table(found: &AdminPage<AdminJob>, now: Time) -> Markup {
+/// A page of jobs; `picks` is for operators who may cancel and retry them.
+fn table(found: &AdminPage<AdminJob>, picks: bool, now: Time) -> Markup {
     if found.items.is_empty() {
         return parts::empty_page(found, "No job matches.");
     }
     html! {
         table .rows .jobs {
             thead { tr {
-                th .pick scope="col" { input #pick-all type="checkbox" hidden aria-label="Select all on this page"; }
+                @if picks { th .pick scope="col" { input #pick-all type="checkbox" hidden aria-label="Select all on this page"; } }
                 th scope="col" { "Job" } th scope="col" { "State" } th scope="col" { "Type" } th scope="col" { "Queue" }
                 th scope="col" { "Client" } th .n scope="col" { "Attempt" } th scope="col" { "Accepted" } th .n scope="col" { "Duration" }
             } }
-            tbody { @for job in &found.items { (row(job, now)) } }
+            tbody { @for job in &found.items { (row(job, picks, now)) } }
         }
     }
 }
 
-fn row(job: &AdminJob, now: Time) -> Markup {
+fn row(job: &AdminJob, picks: bool, now: Time) -> Markup {
     let wrong = job.error.as_ref().zip(job.code.as_ref()).filter(|_| job.state == "FAILED");
     html! {
         tr data-job-id=(job.job_id) {
-            td .pick { input type="checkbox" name="job" value=(job.job_id) aria-label={ "Select job " (job.job_id) }; }
+            @if picks { td .pick { input type="checkbox" name="job" value=(job.job_id) aria-label={ "Select job " (job.job_id) }; } }
             th scope="row" { (parts::job_link(&job.job_id)) }
             td { (parts::state(&job.state)) @if job.dead_letter { " " (parts::badge("bad", "dead letter")) }
                 @if let Some(progress) = job.progress.filter(|_| job.state == "RUNNING") { progress max="100" value=(progress) { (progress) " %" } } }
@@ -226,14 +229,14 @@ async fn confirm(call: Call<'_>) -> Result<Response, ApiError> {
                     li data-job-id=(job.job_id) { (parts::job_link(&job.job_id)) " " (parts::state(&job.state)) " " (job.job_type) }
                 } }
                 @if suited.len() > LISTED_MAX { p .muted { "and " (counted((suited.len() - LISTED_MAX) as u64, "more job")) } }
-                form method="post" action="/dashboard/jobs/bulk" {
+                @if call.may(OperatorRole::Operator) { form method="post" action="/dashboard/jobs/bulk" {
                     (parts::csrf(call.app, call.exchange))
                     input type="hidden" name="act" value=(act.word().to_ascii_lowercase());
                     @for job in &suited { input type="hidden" name="job" value=(job.job_id); }
                     button .danger[act == BulkAction::Cancel] .primary[act == BulkAction::Retry] type="submit" {
                         (act.word()) " " (counted(suited.len() as u64, "job"))
                     }
-                }
+                } }
             }
             p { a href="/dashboard/jobs" { "Back to the jobs" } }
         }

@@ -9,7 +9,6 @@ use super::access::{self, HTML};
 use super::assets::{SCRIPT, STYLE};
 use super::parts;
 use crate::app::App;
-use crate::auth::caller as auth;
 use crate::http::{Exchange, respond, routing::Call};
 
 /// A part of the dashboard, as the navigation lists it.
@@ -123,6 +122,22 @@ pub(super) fn once_more() -> Response {
     respond::with_type(StatusCode::OK, HTML, page.into_string())
 }
 
+/// A page that goes on to another by itself, as if its link was followed.
+pub(super) fn going_on(path: &str) -> Response {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="refresh" content={ "0;url=" (path) };
+                title { "ForgeRun" }
+            }
+            body { main { p { "You are logged in. " a href=(path) { "Go on" } } } }
+        }
+    };
+    respond::with_type(StatusCode::OK, HTML, page.into_string())
+}
+
 /// The page of a refusal.
 pub(super) fn refusal(
     app: &App,
@@ -196,7 +211,10 @@ fn framed(
                 div .side-end {
                     button #live .live type="button" hidden aria-pressed="true" { span .dot {} span .word { "Live" } }
                     button #keys .quiet type="button" hidden { "Keys " kbd { "?" } }
-                    @if auth::knows_operator(app) {
+                    @if let Some(operator) = &exchange.operator {
+                        p #who .muted { (operator.name) @if operator.name.as_ref() != operator.role.word() { " · " (operator.role.word()) } }
+                    }
+                    @if access::session(app, exchange).is_some() {
                         form method="post" action="/dashboard/logout" {
                             (parts::csrf(app, exchange))
                             button .quiet type="submit" { "Log out" }

@@ -3,7 +3,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `access.rs` | login, logout, forms |
+//! | `access.rs`, `sso.rs` | login, logout, forms |
 //! | `layout.rs`, `parts.rs`, `chart.rs` | the frame of all pages, and their elements |
 //! | `assets.rs` | style, script and icon, as bytes of the binary |
 //! | `overview.rs`, `jobs.rs`, … | a page each, with its actions |
@@ -27,6 +27,7 @@ mod parts;
 mod queues;
 mod schedules;
 mod sinks;
+mod sso;
 mod timeline;
 mod webhooks;
 mod workers;
@@ -68,6 +69,7 @@ impl Api for Dashboard {
     fn routes(&self) -> &'static [&'static [Route]] {
         &[
             access::ROUTES,
+            sso::ROUTES,
             assets::ROUTES,
             overview::ROUTES,
             jobs::ROUTES,
@@ -94,12 +96,13 @@ impl Api for Dashboard {
 
     /// An error page; without a session a redirect to the login.
     fn refusal(&self, app: &App, exchange: &Exchange, refused: &RefusedRequest) -> Response {
-        if refused.kind == Kind::Unauthenticated && exchange.route != access::LOGIN {
+        let is_login = exchange.route.starts_with(access::LOGIN);
+        if refused.kind == Kind::Unauthenticated && !is_login {
             return access::to_login(exchange);
         }
         let code = status::http(refused.kind, Dialect::Forge);
         let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        if exchange.route == access::LOGIN {
+        if is_login {
             return access::login_page(app, exchange, code, Some(&refused.detail));
         }
         layout::refusal(app, exchange, code, refused)

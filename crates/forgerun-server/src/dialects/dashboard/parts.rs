@@ -9,6 +9,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::access;
 use crate::app::App;
+use crate::auth::OperatorRole;
 use crate::http::{Exchange, routing::Call};
 
 /// What a step waits for.
@@ -151,11 +152,14 @@ pub(super) struct ActionButton<'a> {
 }
 
 impl ActionButton<'_> {
+    /// Shown to operators who may use it.
     pub(super) fn show(&self, call: &Call<'_>) -> Markup {
         html! {
-            form .inline method="post" action=(self.path) {
-                (csrf(call.app, call.exchange))
-                button class=(self.class) type="submit" title=[self.about] { (self.label) }
+            @if call.may(OperatorRole::Operator) {
+                form .inline method="post" action=(self.path) {
+                    (csrf(call.app, call.exchange))
+                    button class=(self.class) type="submit" title=[self.about] { (self.label) }
+                }
             }
         }
     }

@@ -9,6 +9,7 @@ use super::access::{action, done, form_of, page};
 use super::chart;
 use super::layout::{self, Section};
 use super::parts::{self, ActionButton, number, rate};
+use crate::auth::OperatorRole;
 use crate::dialects::admin::queues;
 use crate::http::{
     ApiError,
@@ -17,8 +18,10 @@ use crate::http::{
 
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/queues", "queues", |call| Box::pin(list(call))),
-    action("/dashboard/queues/{queue}/pause", "pause", |call| Box::pin(pause(call))),
-    action("/dashboard/queues/{queue}/resume", "resume", |call| Box::pin(resume(call))),
+    action("/dashboard/queues/{queue}/pause", "pause", OperatorRole::Operator, |call| Box::pin(pause(call))),
+    action("/dashboard/queues/{queue}/resume", "resume", OperatorRole::Operator, |call| {
+        Box::pin(resume(call))
+    }),
 ];
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {

@@ -8,6 +8,7 @@ use maud::{Markup, html};
 use super::access::{action, done, form_of, page};
 use super::layout::{self, Section};
 use super::parts::{self, ActionButton, number};
+use crate::auth::OperatorRole;
 use crate::dialects::admin::crons;
 use crate::http::{
     ApiError,
@@ -16,9 +17,15 @@ use crate::http::{
 
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/schedules", "list_schedules", |call| Box::pin(list(call))),
-    action("/dashboard/schedules/{name}/pause", "change_schedule", |call| Box::pin(pause(call))),
-    action("/dashboard/schedules/{name}/resume", "change_schedule", |call| Box::pin(resume(call))),
-    action("/dashboard/schedules/{name}/trigger", "trigger_schedule", |call| Box::pin(trigger(call))),
+    action("/dashboard/schedules/{name}/pause", "change_schedule", OperatorRole::Operator, |call| {
+        Box::pin(pause(call))
+    }),
+    action("/dashboard/schedules/{name}/resume", "change_schedule", OperatorRole::Operator, |call| {
+        Box::pin(resume(call))
+    }),
+    action("/dashboard/schedules/{name}/trigger", "trigger_schedule", OperatorRole::Operator, |call| {
+        Box::pin(trigger(call))
+    }),
 ];
 
 /// Next runs shown per row.

@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use super::access::{action, done, form_of, page};
 use super::layout::{self, Section};
 use super::parts::{self, ActionButton};
+use crate::auth::OperatorRole;
 use crate::dialects::admin::deliveries::{self, DeliveriesAbout};
 use crate::dialects::admin::webhooks;
 use crate::http::{
@@ -20,12 +21,18 @@ use crate::http::{
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/webhooks", "webhooks", |call| Box::pin(list(call))),
     page("/dashboard/webhooks/{webhook_id}", "deliveries", |call| Box::pin(show(call))),
-    action("/dashboard/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver", "redeliver", |call| {
-        Box::pin(redeliver(call, DeliveriesAbout::Webhook))
-    }),
-    action("/dashboard/jobs/{job_id}/deliveries/{delivery_id}/redeliver", "redeliver", |call| {
-        Box::pin(redeliver(call, DeliveriesAbout::Job))
-    }),
+    action(
+        "/dashboard/webhooks/{webhook_id}/deliveries/{delivery_id}/redeliver",
+        "redeliver",
+        OperatorRole::Operator,
+        |call| Box::pin(redeliver(call, DeliveriesAbout::Webhook)),
+    ),
+    action(
+        "/dashboard/jobs/{job_id}/deliveries/{delivery_id}/redeliver",
+        "redeliver",
+        OperatorRole::Operator,
+        |call| Box::pin(redeliver(call, DeliveriesAbout::Job)),
+    ),
 ];
 
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {

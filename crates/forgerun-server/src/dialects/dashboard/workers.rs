@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use super::access::{action, done, form_of, page};
 use super::layout::{self, Section};
 use super::parts;
+use crate::auth::OperatorRole;
 use crate::dialects::admin::workers;
 use crate::http::{
     ApiError,
@@ -17,7 +18,9 @@ use crate::http::{
 
 pub(super) const ROUTES: &[Route] = &[
     page("/dashboard/workers", "workers", |call| Box::pin(list(call))),
-    action("/dashboard/workers/{worker_id}/quiet", "direct", |call| Box::pin(quiet(call))),
+    action("/dashboard/workers/{worker_id}/quiet", "direct", OperatorRole::Operator, |call| {
+        Box::pin(quiet(call))
+    }),
 ];
 
 /// Jobs shown per worker.
@@ -69,7 +72,7 @@ fn row(call: &Call<'_>, worker: &AdminWorker, now: Time) -> Markup {
             td data-label="Client" { (parts::client_link(&worker.client, worker.client_name.as_deref())) }
             td data-label="Since" { (parts::moment(now, &worker.started_at)) }
             td data-label="Last seen" { (parts::moment(now, &worker.last_seen_at)) }
-            td .do { @if worker.directive == "running" { (quiet_button(call, worker)) } }
+            td .do { @if call.may(OperatorRole::Operator) && worker.directive == "running" { (quiet_button(call, worker)) } }
         }
     }
 }

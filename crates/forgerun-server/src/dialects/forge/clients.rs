@@ -66,7 +66,7 @@ async fn gate(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
             return Err(ApiError::new(Kind::Forbidden, detail));
         }
         Ok(false) | Err(_) => match auth::identify_operator(app, exchange).await? {
-            Who::Operator => Who::Operator,
+            who @ Who::Operator(_) => who,
             Who::Anonymous => {
                 let detail = "Registering needs the admin token; send `Authorization: Bearer <admin_token>`.";
                 return Err(auth::unauthenticated(detail));

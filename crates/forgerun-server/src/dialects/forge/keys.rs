@@ -72,7 +72,7 @@ pub(super) const KNOWN: RouteAccess =
 async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match auth::identify(app, exchange).await? {
         Who::Anonymous => Err(auth::no_key()),
-        who @ (Who::Client(_) | Who::Operator) => Ok(who),
+        who @ (Who::Client(_) | Who::Operator(_)) => Ok(who),
     }
 }
 
@@ -80,7 +80,7 @@ async fn known(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
 async fn known_or_expired(app: &App, exchange: &mut Exchange) -> Result<Who, ApiError> {
     match auth::identify_to_renew(app, exchange).await? {
         Who::Anonymous => Err(auth::no_key()),
-        who @ (Who::Client(_) | Who::Operator) => Ok(who),
+        who @ (Who::Client(_) | Who::Operator(_)) => Ok(who),
     }
 }
 
@@ -150,7 +150,7 @@ pub(super) async fn owned(call: &Call<'_>) -> Result<ClientId, ApiError> {
             None => Err(refused(Refusal::ClientNotFound)),
         },
         Who::Anonymous if own_clients::is_own(client) => Err(auth::no_key()),
-        Who::Client(_) | Who::Operator | Who::Anonymous => Ok(client),
+        Who::Client(_) | Who::Operator(_) | Who::Anonymous => Ok(client),
     }
 }
 

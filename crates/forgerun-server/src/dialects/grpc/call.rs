@@ -119,7 +119,7 @@ impl OjsOverGrpc {
         let holder = ByteHolder::new(&who, exchange.address);
         let span = within(&exchange, rpc.timeout.unwrap_or(app.bounds.request_timeout));
         let done = {
-            let scope = audit::scope(app, &exchange, &who);
+            let scope = audit::scope(app, &exchange, rpc.scopes, &who);
             let call = Call { app, exchange: &exchange, who, body: Bytes::new() };
             let answer = async {
                 match scope {

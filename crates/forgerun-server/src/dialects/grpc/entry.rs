@@ -19,7 +19,7 @@ use super::call::{
     CallOrigin, Entered, EnteredCall, GRPC_TIMEOUT, MessageSize, Rpc, as_over_http, exchange, refused,
 };
 use crate::app::App;
-use crate::auth::Who;
+use crate::auth::{OperatorRole, Who};
 use crate::http::{ApiError, Exchange, Panicked, body, caught, routing};
 use crate::limits::{
     GRPC_CALL_BYTES, GRPC_ENTRIES_MAX, GRPC_MESSAGE_BYTES_MAX, GRPC_MESSAGE_OF_ONE_BYTES_MAX,
@@ -72,7 +72,7 @@ async fn message(
     rpc: &Rpc,
     body: Incoming,
 ) -> Result<(Who, Reservation, Bytes), ApiError> {
-    let who = routing::enter(app, exchange, rpc.access, rpc.scopes, rpc.rate).await?;
+    let who = routing::enter(app, exchange, rpc.access, rpc.scopes, OperatorRole::Admin, rpc.rate).await?;
     let mut reservation = app.incoming.open(ByteHolder::new(&who, exchange.address));
     reservation.grow(GRPC_CALL_BYTES + head_bytes(&exchange.headers))?;
     let bytes_max = match rpc.size {

@@ -9,7 +9,7 @@ use forgerun_core::job::Head;
 
 use super::table::decoded;
 use crate::app::App;
-use crate::auth::{Caller, Who};
+use crate::auth::{Caller, OperatorRole, Who};
 use crate::http::{ApiError, Exchange, query::QueryString};
 
 /// A request that has passed the common checks.
@@ -31,8 +31,18 @@ impl Call<'_> {
     pub fn client(&self) -> Option<&Caller> {
         match &self.who {
             Who::Client(caller) => Some(caller),
-            Who::Operator | Who::Anonymous => None,
+            Who::Operator(_) | Who::Anonymous => None,
         }
+    }
+
+    /// Whether the caller is an operator with this role or a higher one.
+    pub(crate) fn may(&self, role: OperatorRole) -> bool {
+        matches!(&self.who, Who::Operator(operator) if operator.role >= role)
+    }
+
+    /// Whether this operator sees payloads, results and logs.
+    pub(crate) fn sees_contents(&self) -> bool {
+        self.app.config.auth.viewers_see_payloads || self.may(OperatorRole::Operator)
     }
 
     /// The job id in the path. `None` if it is malformed; answered like an unknown id, with 404

@@ -25,7 +25,7 @@ use forgerun_wire::members::{self, UnknownMembers};
 
 use crate::app::App;
 use crate::audit;
-use crate::auth::{JobTokens, caller as auth, caller::Who};
+use crate::auth::{JobTokens, OperatorRole, caller as auth, caller::Who};
 use crate::http::{ApiError, Exchange, accept, body, precondition};
 use crate::limits::byte_budget::ByteHolder;
 
@@ -43,10 +43,12 @@ pub(super) async fn serve(
     route: &'static Route,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let who = enter(app, exchange, route.access, route.scopes, route.rate).await?;
+    let who =
+        enter(app, exchange, route.access, route.scopes, route.role_needed(&app.config.auth), route.rate)
+            .await?;
     exchange.holder = ByteHolder::new(&who, exchange.address);
     let exchange = &*exchange;
-    match audit::scope(app, exchange, &who) {
+    match audit::scope(app, exchange, route.scopes, &who) {
         None => handle(app, exchange, who, route, body).await,
         // Boxed, so that other requests need no memory for it.
         Some(scope) => Box::pin(audited(scope, handle(app, exchange, who, route, body))).await,
@@ -107,25 +109,33 @@ async fn handle(
     }
 }
 
-/// Authenticates and counts the caller, and checks the scopes of its key: for all protocols, and
-/// nowhere else.
+/// Authenticates and counts the caller, and checks the scopes of a client's key and the role of an
+/// operator: for all protocols, and nowhere else.
 pub(crate) async fn enter(
     app: &App,
     exchange: &mut Exchange,
     access: RouteAccess,
     scopes: KeyScopes,
+    role: OperatorRole,
     rate: RateCount,
 ) -> Result<Who, ApiError> {
     let who = match JobTokens::presented(exchange, access) {
         Some(token) => app.job_tokens.admit(app, exchange, &token).await?,
         None => admit(app, exchange, access).await?,
     };
-    if let Who::Client(caller) = &who {
-        auth::check_scopes(caller, scopes)?;
-        match rate {
-            RateCount::Requests => auth::count(app, exchange, caller)?,
-            RateCount::WorkerCalls => auth::count_worker_call(app, exchange, caller)?,
-            RateCount::Uncounted => {}
+    match &who {
+        Who::Anonymous => {}
+        Who::Operator(operator) => {
+            exchange.operator = Some(operator.clone());
+            operator.check(role)?;
+        }
+        Who::Client(caller) => {
+            auth::check_scopes(caller, scopes)?;
+            match rate {
+                RateCount::Requests => auth::count(app, exchange, caller)?,
+                RateCount::WorkerCalls => auth::count_worker_call(app, exchange, caller)?,
+                RateCount::Uncounted => {}
+            }
         }
     }
     Ok(who)

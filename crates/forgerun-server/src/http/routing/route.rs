@@ -27,8 +27,8 @@ use forgerun_wire::request::RequestBody;
 use super::Call;
 use super::operation::{Operation, Parameter, Reply};
 use crate::app::App;
-use crate::auth::Who;
-use crate::config::Limits;
+use crate::auth::{OperatorRole, Who};
+use crate::config::{Auth, Limits};
 use crate::http::{ApiError, Exchange};
 
 /// Boxed, so that a request uses the memory of its own handler and not of the largest one.
@@ -155,6 +155,10 @@ pub struct Route {
     pub access: RouteAccess,
     /// What a client's key must be allowed to do. Not checked for other callers.
     pub scopes: KeyScopes,
+    /// The role that an operator needs. Without one, only admins may call it.
+    pub role: Option<OperatorRole>,
+    /// Whether it shows payloads, results or logs.
+    pub shows_contents: bool,
     /// The limit that it counts against.
     pub rate: RateCount,
     /// The kind of answer.
@@ -190,6 +194,8 @@ impl Route {
                 Verb::Get => KeyScopes::NONE.with(KeyScope::Read),
                 Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => KeyScopes::NONE,
             },
+            role: None,
+            shows_contents: false,
             rate: RateCount::Requests,
             answers: Answers::Body,
             members: &[],
@@ -238,6 +244,26 @@ impl Route {
     /// Sets who may call it.
     pub const fn access(self, access: RouteAccess) -> Route {
         Route { access, ..self }
+    }
+
+    /// Is for operators with this role or a higher one.
+    pub const fn role(self, role: OperatorRole) -> Route {
+        Route { access: RouteAccess::Operator, role: Some(role), ..self }
+    }
+
+    /// Shows payloads, results or logs.
+    pub const fn contents(self) -> Route {
+        Route { shows_contents: true, ..self }
+    }
+
+    /// The role that an operator needs with this configuration.
+    pub(crate) fn role_needed(&self, auth: &Auth) -> OperatorRole {
+        let role = self.role.unwrap_or(OperatorRole::Admin);
+        if self.shows_contents && !auth.viewers_see_payloads {
+            role.max(OperatorRole::Operator)
+        } else {
+            role
+        }
     }
 
     /// The scope that a client's key needs. A `GET` needs `read` by default; all others name

@@ -3,6 +3,7 @@
 use axum::http::Method;
 
 use super::*;
+use crate::auth::OperatorRole;
 use crate::config::{Config, Sources};
 use crate::dialects;
 
@@ -121,6 +122,26 @@ fn every_route_has_a_word_for_the_log() {
         let word = |letter: char| letter.is_ascii_lowercase() || letter == '_';
         assert!(!route.action.is_empty() && route.action.chars().all(word), "{}", route.path);
     }
+}
+
+#[test]
+fn every_route_of_operators_names_its_role_and_only_a_log_out_changes_something_for_viewers() {
+    let roled = rows().filter(|route| route.access.callers() == Callers::Operator);
+    let mut n_routes = 0;
+    for route in roled {
+        let (verb, path) = (route.verb.word(), route.path);
+        let role = route.role.unwrap_or_else(|| panic!("{verb} {path} needs `.role(…)`"));
+        let is_for_viewers = route.verb == Verb::Get || path == "/dashboard/logout";
+        assert_eq!(role == OperatorRole::Viewer, is_for_viewers, "{verb} {path} is for the role {role:?}");
+        n_routes += 1;
+    }
+    assert!(n_routes > 50, "{n_routes}");
+    let others = rows().filter(|route| route.access.callers() != Callers::Operator);
+    for route in others {
+        assert_eq!(route.role, None, "{} is not for operators alone", route.path);
+    }
+    let contents: Vec<&str> = rows().filter(|route| route.shows_contents).map(|route| route.path).collect();
+    assert_eq!(contents.iter().filter(|path| path.ends_with("/logs")).count(), 2, "{contents:?}");
 }
 
 #[test]

@@ -91,8 +91,8 @@ async fn a_client_has_its_own_rate() {
     }
     let refused = client.get("/v1/jobs").await.expect(429);
     assert_eq!(
-        (&refused["details"]["limit"], &refused["details"]["client_limit"]),
-        (&json!(2), &json!("rate_per_minute"))
+        (&refused["details"]["limit"], &refused["details"]["max"]),
+        (&json!("rate_per_minute"), &json!(2))
     );
     other.get("/v1/jobs").await.expect(200);
     limit(&server, &client.id, json!({"rate_per_minute": null})).await.expect(200);

@@ -89,6 +89,28 @@ async fn keys_and_clients_are_recorded_whoever_makes_them_and_work_is_not() {
     assert!(entries.iter().all(|entry| !format!("{entry:?}").contains(&client.key[..12])), "no secrets");
 }
 
+#[tokio::test]
+async fn what_clients_set_up_is_recorded_as_theirs_and_what_is_refused_is_not() {
+    let server = server().await;
+    let client = server.client().await;
+    known(&server, "default").await;
+    let call =
+        async |method: &str, path: &str, body: Value| client.call(method, path).json(body).send().await;
+    let schedule = json!({"name": "s", "cron": "0 4 * * *", "job": {"type": "EXECUTE"}});
+    assert_eq!(call("POST", "/v1/schedules", schedule).await.status, 201);
+    let bad = json!({"name": "t", "cron": "never", "job": {"type": "EXECUTE"}});
+    assert_eq!(call("POST", "/v1/schedules", bad).await.status, 400);
+    let hook = json!({"url": "https://example.org/hook", "events": ["job_failed"]});
+    assert_eq!(call("POST", "/v1/webhooks", hook).await.status, 201);
+    assert_eq!(call("POST", "/ojs/v1/queues/default/pause", json!({})).await.status, 200);
+    client.job().await;
+    let own: Vec<AuditEntry> = entries(&server).await;
+    let actor = format!("client {}", client.id);
+    let own: Vec<&str> =
+        own.iter().filter(|entry| entry.by.actor == actor).map(|entry| entry.what.action.as_str()).collect();
+    assert_eq!(own, ["put_schedule", "register_webhook", "pause_queue"]);
+}
+
 /// The oldest first.
 async fn entries(server: &Server) -> Vec<AuditEntry> {
     let mut entries: Vec<AuditEntry> =
@@ -200,6 +222,11 @@ async fn the_page_of_the_dashboard_shows_the_trail() {
     assert!(page.text().contains("pause_queue") && page.text().contains("default"));
     let none = operator(&server, "GET", "/dashboard/audit?action=login").send().await;
     assert!(none.text().contains("No entries."));
+    assert!(
+        page.text().contains("name=\"action\" value=\"pause_queue\""),
+        "the filter is kept: {}",
+        page.text()
+    );
 }
 
 #[tokio::test]
