@@ -46,6 +46,7 @@ pub enum RecordKind {
     AuditCount = 47,
     TokenKey = 40,
     ClientLimits = 41,
+    Encryption = 50,
 }
 
 impl RecordKind {
@@ -96,6 +97,7 @@ impl RecordKind {
             47 => Some(RecordKind::AuditCount),
             40 => Some(RecordKind::TokenKey),
             41 => Some(RecordKind::ClientLimits),
+            50 => Some(RecordKind::Encryption),
             _ => None,
         }
     }

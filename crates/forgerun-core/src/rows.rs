@@ -380,6 +380,8 @@ pub struct Outcome {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewResult {
     pub execution: ExecutionId,
+    /// Bytes of the content, however it is stored.
+    pub size: u64,
     /// The result. A stored blob belongs to it from now on.
     pub output: Arc<Output>,
     /// When the content is deleted; `None` if with the job.

@@ -354,7 +354,7 @@ pub struct SigningKey {
     /// A later key has a later id.
     pub id: SigningKeyId,
     /// Seed of the key pair. Opaque here.
-    pub seed: [u8; 32],
+    pub seed: Vec<u8>,
     pub created_at: Time,
     /// Not used for signing from then on; still published, for deliveries under way.
     pub retired_at: Option<Time>,
@@ -493,7 +493,7 @@ mod tests {
         assert_eq!(secrets.at(Time::from_millis(9)).collect::<Vec<_>>(), [&[1; 32][..]]);
         let key = SigningKey {
             id: SigningKeyId::from_u128(1),
-            seed: [251; 32],
+            seed: vec![251; 32],
             created_at: Time::ZERO,
             retired_at: None,
         };

@@ -389,7 +389,7 @@ impl CommitContext {
 /// Whether a single command may have caused this fault, so that the others can succeed without it.
 const fn is_of_one_command(fault: Fault) -> bool {
     match fault {
-        Fault::Rejected | Fault::Corrupt => true,
+        Fault::Rejected | Fault::Corrupt | Fault::Sealed => true,
         Fault::Unavailable | Fault::Timeout | Fault::Busy | Fault::Full | Fault::TooNew | Fault::Unknown => {
             false
         }

@@ -15,7 +15,8 @@
 //! - `bridge`: jobs from a RabbitMQ broker, with the feature `amqp`.
 //! - `workflows`: beginning and reading workflows, for all dialects.
 //! - `audit`: who is behind a change, and wrong keys; `audit_trail`: pages, export and check.
-//! - `cleanup`: retention, run once; `migrate`: schema upgrades, run once.
+//! - `cleanup`: retention, run once; `migrate`: schema upgrades, run once; `reencrypt`: the change
+//!   to another encryption key.
 //! - `streamed_jobs`: jobs held by gRPC streaming workers.
 //! - `schemas`: JSON Schemas of job types.
 //!
@@ -48,6 +49,7 @@ mod migrate;
 mod own_clients;
 pub mod pages;
 pub mod problems;
+mod reencrypt;
 pub(crate) mod results;
 pub mod schedules;
 pub mod schemas;
@@ -67,7 +69,9 @@ pub use audit_trail::{export_audit, verify_audit};
 pub use cleanup::{Removed, cleanup};
 pub use config::Config;
 pub use forgerun_store::SchemaStatus;
+pub use forgerun_store::sealed::Renewed;
 pub use migrate::{migrate, schema};
+pub use reencrypt::reencrypt;
 pub use serve::{Ready, ServeError, ServerAddresses, serve};
 
 /// Boxed, so that all of it is compiled here: an unboxed future is compiled again with each program

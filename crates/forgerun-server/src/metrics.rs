@@ -422,6 +422,7 @@ const fn fault_label(fault: Fault) -> &'static str {
         Fault::Busy => "busy",
         Fault::Full => "full",
         Fault::Corrupt => "corrupt",
+        Fault::Sealed => "sealed",
         Fault::Rejected => "rejected",
         Fault::TooNew => "too_new",
         Fault::Unknown => "unknown",

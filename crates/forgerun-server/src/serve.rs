@@ -24,6 +24,7 @@ use forgerun_store::memory::Memory;
 #[cfg(feature = "s3")]
 use forgerun_store::objects::{S3, S3Options};
 use forgerun_store::postgres::{Options as PostgresOptions, Postgres};
+use forgerun_store::sealed::SealedStore;
 use forgerun_store::sqlite::{Options as SqliteOptions, Sqlite};
 use forgerun_store::{Fault, ObjectPlace, Store};
 use tokio::net::TcpListener;
@@ -35,7 +36,7 @@ use tracing::{debug, info, warn};
 
 use crate::Running;
 use crate::app::{App, Bounds};
-use crate::config::{Config, Database, Results};
+use crate::config::{BadKeys, Config, Database, Results};
 use crate::connections::{self, ConnectionTerms, TlsIdentity, TlsPort};
 use crate::http::HttpService;
 #[cfg(feature = "grpc")]
@@ -53,6 +54,9 @@ pub enum ServeError {
     /// The object store for large results refuses the credentials.
     #[error("could not use results.store: {0}")]
     Objects(#[source] forgerun_store::Error),
+    /// The file of encryption keys has changed since the configuration was checked.
+    #[error("could not read the encryption keys: {0}")]
+    Keys(#[from] BadKeys),
     /// No database file at this path.
     #[error("there is no store at {}; forgerun serve makes one", .0.display())]
     NoStore(PathBuf),
@@ -264,19 +268,32 @@ fn connection_terms(app: &App, with_grpc: bool) -> ConnectionTerms {
 
 /// Opens an existing store: a mistyped path must not create an empty one.
 pub(crate) async fn open_existing(config: &Config, clock: &dyn Clock) -> Result<Arc<dyn Store>, ServeError> {
+    sealed(config, open_unsealed(config, clock).await?).await
+}
+
+/// Opens an existing store whose contents stay as they are stored.
+pub(crate) async fn open_unsealed(config: &Config, clock: &dyn Clock) -> Result<Arc<dyn Store>, ServeError> {
     match &config.server.database {
         Database::Sqlite(path) if !path.exists() => Err(ServeError::NoStore(path.clone())),
-        Database::Sqlite(_) | Database::Postgres(_) | Database::Memory => open(config, clock).await,
+        Database::Sqlite(_) | Database::Postgres(_) | Database::Memory => open_database(config, clock).await,
     }
 }
 
-/// Opens the configured store, and upgrades its schema.
+/// Opens the configured store, upgrades its schema, and encrypts its contents if so configured.
 async fn open(config: &Config, clock: &dyn Clock) -> Result<Arc<dyn Store>, ServeError> {
-    let objects = objects(&config.results).await.map_err(ServeError::Objects)?;
-    open_database(&config.server.database, clock, objects).await.map_err(ServeError::Store)
+    sealed(config, open_database(config, clock).await?).await
 }
 
-async fn open_database(
+async fn sealed(config: &Config, store: Arc<dyn Store>) -> Result<Arc<dyn Store>, ServeError> {
+    SealedStore::around(store, config.encryption.key_ring()?).await.map_err(ServeError::Store)
+}
+
+async fn open_database(config: &Config, clock: &dyn Clock) -> Result<Arc<dyn Store>, ServeError> {
+    let objects = objects(&config.results).await.map_err(ServeError::Objects)?;
+    open_with(&config.server.database, clock, objects).await.map_err(ServeError::Store)
+}
+
+async fn open_with(
     database: &Database,
     clock: &dyn Clock,
     objects: Option<Arc<dyn ObjectPlace>>,

@@ -24,6 +24,8 @@ pub enum Fault {
     Full,
     /// The database, or a row in it, is damaged or of a form this version does not know.
     Corrupt,
+    /// The content is encrypted, and no configured key opens it. Everything else of the row can be read.
+    Sealed,
     /// The database does not accept these data, and will not next time. One bad command spoils its batch: split it.
     Rejected,
     /// The schema was made by a newer version.
@@ -34,16 +36,24 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Fault; 8] = [
+    pub const ALL: [Fault; 9] = [
         Fault::Unavailable,
         Fault::Timeout,
         Fault::Busy,
         Fault::Full,
         Fault::Corrupt,
+        Fault::Sealed,
         Fault::Rejected,
         Fault::TooNew,
         Fault::Unknown,
     ];
+}
+
+impl Fault {
+    /// Whether a content is lost, at least for now, and another try finds the same.
+    pub const fn is_unreadable(self) -> bool {
+        matches!(self, Fault::Corrupt | Fault::Sealed)
+    }
 }
 
 impl Error {
@@ -55,10 +65,10 @@ impl Error {
 
 /// What was read of a row among others; one that is damaged counts as not there, and is logged. A list goes on without it, and
 /// whoever asks for it by name is told.
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+#[cfg(any(feature = "encryption", feature = "sqlite", feature = "postgres"))]
 pub(crate) fn readable<T>(read: Result<Option<T>, Error>) -> Result<Option<T>, Error> {
     match read {
-        Err(error) if error.fault == Fault::Corrupt => {
+        Err(error) if error.fault.is_unreadable() => {
             tracing::warn!(%error, "a row that cannot be read is left out");
             Ok(None)
         }
@@ -74,6 +84,7 @@ impl fmt::Display for Error {
             Fault::Busy => "store busy",
             Fault::Full => "store has no room left",
             Fault::Corrupt => "store is damaged",
+            Fault::Sealed => "content cannot be decrypted",
             Fault::Rejected => "store rejected the data",
             Fault::TooNew => "store was made by a newer version",
             Fault::Unknown => "store lost while committing",

@@ -25,6 +25,9 @@ mod operator;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod query;
+mod rewrite;
+#[cfg(feature = "encryption")]
+pub mod sealed;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 #[cfg(all(feature = "testing", feature = "postgres"))]
@@ -52,6 +55,7 @@ pub use query::{
     DeliveriesOf, DeliveryFilter, Filter, JobsAhead, JournalRow, ListPage, Page, Query, QueueCounts,
     StoredResult, Tombstone,
 };
+pub use rewrite::Rewrite;
 
 /// What a call of a store gives: boxed, because a store is chosen at run time.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
@@ -73,6 +77,14 @@ pub trait Store: Send + Sync + 'static {
     /// `None` if its job is gone. Beyond `bytes_max` bytes of an attempt the oldest chunks are deleted
     /// ([`LogPlace::trim`](forgerun_core::log::LogPlace::trim)).
     fn append_logs(&self, batches: Vec<LogBatch>, bytes_max: u64) -> Boxed<'_, Vec<Option<u64>>>;
+
+    /// Puts contents in the place of others, all or nothing. Only a store that keeps rows itself can.
+    fn rewrite(&self, rows: Vec<Rewrite>) -> Boxed<'_, ()> {
+        drop(rows);
+        Box::pin(async {
+            Err(Error::new(Fault::Rejected, "contents cannot be rewritten through this store"))
+        })
+    }
 
     /// The bytes beside the rows.
     fn blobs(&self) -> &dyn Blobs;

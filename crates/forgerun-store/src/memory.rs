@@ -6,6 +6,7 @@ mod blobs;
 mod deliveries;
 mod logs;
 mod operator;
+mod rewrite;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -33,7 +34,7 @@ use logs::LogTable;
 
 use crate::{
     Blobs, Boxed, Decide, Error, Fault, Filter, JobsAhead, JournalRow, ListPage, Page, Query, QueueCounts,
-    Store, StoredResult, Sweep, Swept, Tombstone, Wakeup,
+    Rewrite, Store, StoredResult, Sweep, Swept, Tombstone, Wakeup,
 };
 use blobs::BlobTable as BlobShelves;
 
@@ -153,6 +154,14 @@ impl Store for Memory {
                 tables.jobs.contains_key(&batch.job).then(|| tables.logs.append(batch, bytes_max))
             };
             Ok(batches.iter().map(append).collect())
+        })
+    }
+
+    fn rewrite(&self, rows: Vec<Rewrite>) -> Boxed<'_, ()> {
+        Box::pin(async move {
+            let mut tables = self.tables();
+            rows.into_iter().for_each(|row| tables.rewrite(row, &self.blobs));
+            Ok(())
         })
     }
 
@@ -572,7 +581,7 @@ fn kept(result: &NewResult) -> StoredResult {
     StoredResult {
         media_type: result.output.media_type.clone(),
         file_name: result.output.file_name.clone(),
-        size: result.output.content.size(),
+        size: result.size,
         expires_at: result.expires_at,
         content: Some(result.output.content.clone()),
     }

@@ -1,5 +1,5 @@
 //! The memory store passes the suite that every store must pass.
-#![cfg(feature = "testing")]
+#![cfg(all(feature = "encryption", feature = "testing"))]
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,19 +7,24 @@ use std::sync::Arc;
 
 use forgerun_core::set_aside::RowId;
 use forgerun_store::Store;
-use forgerun_store::conformance::{Fixture, suite};
+use forgerun_store::conformance::{Fixture, sealed_suite, suite};
 use forgerun_store::memory::Memory;
+use forgerun_store::sealed::{KEY_BYTES, KeyRing, SealedStore};
 
 /// Memory does not outlive its process, so every node and every start has the same object.
-struct Shared(Arc<Memory>);
+struct Shared {
+    memory: Arc<Memory>,
+    /// Around it, if encrypted.
+    store: Arc<dyn Store>,
+}
 
 impl Fixture for Shared {
     fn store(&self) -> Arc<dyn Store> {
-        self.0.clone()
+        self.store.clone()
     }
 
     fn second(&self) -> Arc<dyn Store> {
-        self.0.clone()
+        self.store.clone()
     }
 
     fn reopen(&self) -> Pin<Box<dyn Future<Output = Arc<dyn Store>> + Send + '_>> {
@@ -27,18 +32,33 @@ impl Fixture for Shared {
     }
 
     fn damage(&self, row: RowId) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        self.0.damage(row);
+        self.memory.damage(row);
         Box::pin(async {})
     }
 
     fn mend(&self, row: RowId) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
-        self.0.mend(row);
+        self.memory.mend(row);
         Box::pin(async {})
     }
 }
 
 async fn shared() -> Shared {
-    Shared(Arc::new(Memory::new()))
+    let memory = Arc::new(Memory::new());
+    Shared { store: memory.clone(), memory }
 }
 
 suite!(shared);
+sealed_suite!(shared);
+
+/// The same with encryption.
+mod encrypted {
+    use super::*;
+
+    async fn shared() -> Shared {
+        let memory = Arc::new(Memory::new());
+        let ring = KeyRing::new(vec![("k1".into(), [7; KEY_BYTES])]);
+        Shared { store: SealedStore::around(memory.clone(), ring).await.unwrap(), memory }
+    }
+
+    suite!(shared);
+}

@@ -1,5 +1,5 @@
 //! PostgreSQL passes the suite that every store must pass. The server is real and started by the test.
-#![cfg(all(feature = "testing", feature = "postgres"))]
+#![cfg(all(feature = "encryption", feature = "testing", feature = "postgres"))]
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use forgerun_core::set_aside::RowId;
 use forgerun_store::Store;
-use forgerun_store::conformance::{Fixture, suite};
+use forgerun_store::conformance::{Fixture, sealed_suite, suite};
 use forgerun_store::postgres::{Options, Postgres};
 use forgerun_store::testing::{Cluster, connect};
 
@@ -64,3 +64,4 @@ async fn nodes() -> Nodes {
 }
 
 suite!(nodes);
+sealed_suite!(nodes);

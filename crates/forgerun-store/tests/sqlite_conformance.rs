@@ -1,5 +1,5 @@
 //! SQLite passes the suite that every store must pass, with two stores on one file.
-#![cfg(all(feature = "testing", feature = "sqlite"))]
+#![cfg(all(feature = "encryption", feature = "testing", feature = "sqlite"))]
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use forgerun_core::set_aside::RowId;
 use forgerun_store::Store;
-use forgerun_store::conformance::{Fixture, suite};
+use forgerun_store::conformance::{Fixture, sealed_suite, suite};
 use forgerun_store::sqlite::Sqlite;
 use tempfile::TempDir;
 
@@ -75,3 +75,4 @@ async fn file() -> File {
 }
 
 suite!(file);
+sealed_suite!(file);

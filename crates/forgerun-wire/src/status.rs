@@ -113,7 +113,7 @@ pub const fn http(kind: Kind, dialect: Dialect) -> u16 {
                 503
             }
         }
-        Kind::Internal => 500,
+        Kind::Internal | Kind::ContentUnreadable => 500,
         Kind::HandlerError | Kind::RunnerLost | Kind::NonRetryable | Kind::DefinitionMissing => 500,
         Kind::HandlerTransient | Kind::ReportFailed => 503,
         Kind::HandlerTimeout => 504,

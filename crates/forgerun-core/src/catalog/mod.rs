@@ -125,9 +125,9 @@ mod tests {
     }
 
     #[test]
-    fn there_are_sixty_one_request_kinds_and_nine_job_kinds() {
+    fn there_are_sixty_two_request_kinds_and_nine_job_kinds() {
         let n_at = |level| entries().filter(|entry| entry.level == level).count();
-        assert_eq!((n_at(ErrorLevel::Request), n_at(ErrorLevel::Job)), (61, 9));
+        assert_eq!((n_at(ErrorLevel::Request), n_at(ErrorLevel::Job)), (62, 9));
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rfa_codes_are_those_of_the_source_and_four_of_ours() {
+    fn the_rfa_codes_are_those_of_the_source_and_five_of_ours() {
         let source = [
             "RFA_REQUEST_MALFORMED",
             "RFA_REQUEST_UNSUPPORTED_MEDIA_TYPE",
@@ -179,7 +179,11 @@ mod tests {
         assert_eq!(source.len(), 22);
         // The first two appear in job reports only.
         let ours = ["RFA_EXEC_JOB_FAILED", "RFA_EXEC_BATCH_PARTIAL"];
-        let of_requests = ["RFA_REQUEST_ROUTE_NOT_FOUND", "RFA_REQUEST_PRECONDITION_FAILED"];
+        let of_requests = [
+            "RFA_REQUEST_ROUTE_NOT_FOUND",
+            "RFA_REQUEST_PRECONDITION_FAILED",
+            "RFA_STORAGE_CONTENT_UNREADABLE",
+        ];
         let expected: BTreeSet<&str> = source.into_iter().chain(ours).chain(of_requests).collect();
         assert_eq!(entries().map(|entry| entry.rfa).collect::<BTreeSet<_>>(), expected);
         assert!(entries().all(|entry| entry.level == ErrorLevel::Job || !ours.contains(&entry.rfa)));
@@ -200,6 +204,7 @@ mod tests {
             Kind::MethodNotAllowed,
             Kind::NotAcceptable,
             Kind::PreconditionFailed,
+            Kind::ContentUnreadable,
             Kind::BatchPartial
         ]));
         assert_eq!(Kind::NotAcceptable.entry().ojs_or_custom(), "RFA_REQUEST_NOT_ACCEPTABLE");

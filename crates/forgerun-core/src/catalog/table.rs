@@ -455,6 +455,13 @@ catalog! {
             stage: Some(Storage), retryable: true,
             remedy: "Try again later, and give the request id to the operator if it persists.",
         }
+        /// The stored content is encrypted, and no key of the server opens it.
+        ContentUnreadable {
+            rfa: "RFA_STORAGE_CONTENT_UNREADABLE", ojs: None,
+            slug: "content-unreadable", title: "Content Unreadable",
+            stage: Some(Storage), retryable: false,
+            remedy: "Give the request id to the operator: the encryption key of this content is missing, or the content was changed.",
+        }
         /// The store did not answer in time.
         StorageTimeout {
             rfa: "RFA_STORAGE_DB_ERROR", ojs: Some("BACKEND_TIMEOUT"),

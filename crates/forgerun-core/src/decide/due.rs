@@ -95,7 +95,8 @@ impl WorkingSet<'_> {
                 | RecordKind::AuditChain
                 | RecordKind::AuditCount
                 | RecordKind::TokenKey
-                | RecordKind::ClientLimits => {}
+                | RecordKind::ClientLimits
+                | RecordKind::Encryption => {}
             }
         }
         found

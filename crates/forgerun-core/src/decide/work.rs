@@ -114,8 +114,9 @@ impl WorkingSet<'_> {
         let media_type = bounded(output.media_type.clone());
         job.result = Some(ResultNote { media_type, size: output.content.size(), expires_at });
         let execution = job.execution;
-        self.charge(slot, i64::try_from(output.content.size()).unwrap_or(i64::MAX));
-        self.changes.results.push(NewResult { execution, output: output.clone(), expires_at });
+        let size = output.content.size();
+        self.charge(slot, i64::try_from(size).unwrap_or(i64::MAX));
+        self.changes.results.push(NewResult { execution, size, output: output.clone(), expires_at });
     }
 
     pub(super) fn fail(&mut self, fail: &Fail) -> Result<Answer, Refusal> {

@@ -52,6 +52,7 @@ impl Head {
         if let Some(unique) = &self.unique {
             out.group(16, |out| encode_unique(unique, out));
         }
+        out.flag(90, self.unique_hidden);
         if let Some(key) = &self.idempotency {
             out.text(17, Some(&key.operation));
             out.text(18, Some(&key.key));
@@ -140,6 +141,7 @@ impl Head {
             14 => self.limit = Some(decode_limit(field.bytes)?),
             15 => self.hold = field.flag()?,
             16 => self.unique = Some(decode_unique(field.bytes)?),
+            90 => self.unique_hidden = field.flag()?,
             19 => self.callback = Some(field.text()?),
             20 => self.correlation_id = Some(field.text()?),
             21 => self.traceparent = Some(field.text()?),

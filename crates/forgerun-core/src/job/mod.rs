@@ -140,6 +140,8 @@ pub struct Head {
     pub hold: bool,
     /// The unique key, held in certain states.
     pub unique: Option<Unique>,
+    /// Whether the digest in `unique` is hidden: so in an encrypted store, never for the rules.
+    pub unique_hidden: bool,
     /// The idempotency key of the submission, deleted with the job. Of a list, only the first job
     /// has it: else it would be deleted while others of the list exist.
     pub idempotency: Option<IdempotencyKey>,
@@ -192,6 +194,7 @@ impl Head {
             limit: None,
             hold: false,
             unique: None,
+            unique_hidden: false,
             idempotency: None,
             callback: None,
             correlation_id: None,

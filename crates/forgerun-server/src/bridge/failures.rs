@@ -17,7 +17,7 @@ use forgerun_core::queue::{Owner, QueueId};
 use forgerun_core::state::{Cause, State};
 use forgerun_engine::Engine;
 use forgerun_engine::sinks::{EventSink, SinkError, SinkEvent, SinkSending, SinkSent};
-use forgerun_store::{Fault, Store};
+use forgerun_store::Store;
 use forgerun_wire::ojs::amqp::{
     AfterFailure, DEAD, MessageHead, RETRY, delay_key, delay_step_ms, failure_body,
 };
@@ -147,12 +147,12 @@ impl FailureSink {
 async fn inputs(store: &dyn Store, ids: Vec<JobId>) -> Result<HashMap<JobId, Option<Input>>, BridgeError> {
     match store.inputs(ids.clone()).await {
         Ok(found) => Ok(found.into_iter().map(|(id, input)| (id, Some(input))).collect()),
-        Err(error) if error.fault == Fault::Corrupt => {
+        Err(error) if error.fault.is_unreadable() => {
             let mut inputs = HashMap::new();
             for id in ids {
                 match store.inputs(vec![id]).await {
                     Ok(found) => inputs.extend(found.into_iter().map(|(id, input)| (id, Some(input)))),
-                    Err(error) if error.fault == Fault::Corrupt => drop(inputs.insert(id, None)),
+                    Err(error) if error.fault.is_unreadable() => drop(inputs.insert(id, None)),
                     Err(error) => return Err(error.into()),
                 }
             }

@@ -305,7 +305,7 @@ impl QueueIntake<'_> {
 
 /// Whether the store would always answer the same.
 pub(super) fn is_final(fault: Fault) -> bool {
-    matches!(fault, Fault::Rejected | Fault::Corrupt)
+    fault == Fault::Rejected || fault.is_unreadable()
 }
 
 /// Seconds to wait after exceeding the rate limit.

@@ -33,10 +33,10 @@ mod values;
 pub use complaint::{Complaint, Invalid, Origin};
 pub use secret::Secret;
 pub use sections::{
-    Alerts, Amqp, Api, Asyncops, Auth, Catalog, CloudEvents, Exec, Grpc, Idempotency, JobRetention, Kafka,
-    KafkaSasl, KafkaTls, Limits, Log, MetricsConfig, Nats, NatsLogin, NatsTls, Oidc, Ojs, Operation,
-    Operations, Problem, ResultStore, Results, Retention, Retry, RetryModes, Server, Sim, SinkEvents, Sinks,
-    Telemetry, Tls, Webhooks, Workers,
+    Alerts, Amqp, Api, Asyncops, Auth, BadKeys, Catalog, CloudEvents, Encryption, Exec, Grpc, Idempotency,
+    JobRetention, Kafka, KafkaSasl, KafkaTls, Limits, Log, MetricsConfig, Nats, NatsLogin, NatsTls, Oidc,
+    Ojs, Operation, Operations, Problem, ResultStore, Results, Retention, Retry, RetryModes, Server, Sim,
+    SinkEvents, Sinks, Telemetry, Tls, Webhooks, Workers,
 };
 pub use sources::{CommandMode, File, Flag, Sources};
 pub use values::{
@@ -62,6 +62,7 @@ pub struct Config {
     pub retry: Retry,
     pub webhooks: Webhooks,
     pub results: Results,
+    pub encryption: Encryption,
     pub retention: Retention,
     pub job_retention: JobRetention,
     pub idempotency: Idempotency,
@@ -126,6 +127,7 @@ impl Config {
             retry: Retry::read(from),
             webhooks: Webhooks::read(from, &server),
             results: Results::read(from),
+            encryption: Encryption::read(from),
             retention: Retention::read(from),
             job_retention: JobRetention::read(from),
             idempotency: Idempotency::read(from),

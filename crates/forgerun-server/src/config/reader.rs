@@ -3,6 +3,7 @@
 //! A bad value is reported and replaced by the default, so that all errors are found together. The
 //! caller must check the errors before using the values.
 
+use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -115,6 +116,28 @@ impl<'a> SettingsReader<'a> {
             Value::Array(values) => values.iter().map(|value| parse(value.as_str()?)).collect(),
             _ => None,
         })
+    }
+
+    /// Like [`SettingsReader::list`]; the error says what is wrong with which text, without
+    /// quoting it.
+    pub(crate) fn list_explained<T>(
+        &mut self,
+        key: &str,
+        accepts: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Vec<T> {
+        let (position, wrong) = (Cell::new(0), RefCell::new(None));
+        let n_complaints = self.complaints.len();
+        let list = self.list(key, accepts, |text| {
+            position.set(position.get() + 1);
+            parse(text).map_err(|reason| wrong.replace(Some((position.get(), reason)))).ok()
+        });
+        if let (Some(Complaint::BadValue { accepts, .. }), Some((position, reason))) =
+            (self.complaints.get_mut(n_complaints), wrong.into_inner())
+        {
+            *accepts += &format!("; text {position} {reason}");
+        }
+        list
     }
 
     /// A list of distinct choices, or `all`. A text is split at commas.

@@ -6,7 +6,7 @@ use forgerun_store::postgres::Postgres;
 use super::Config;
 use super::complaint::Complaint;
 use super::secret::shown;
-use super::sections::Auth;
+use super::sections::{Auth, BadKeys};
 use super::sources::CommandMode;
 use super::values::{AuthMode, Database, Reach, Registration};
 
@@ -38,7 +38,8 @@ pub(crate) fn broken(config: &Config, mode: CommandMode) -> Vec<Complaint> {
     }
     let broken = rules.into_iter().filter(|(holds, ..)| !holds);
     let broken = broken.map(|(_, key, reason)| conflict(config, key, reason));
-    broken.chain(bad_url(config)).chain(unreadable_files(config)).collect()
+    let broken = broken.chain(bad_url(config)).chain(unreadable_files(config));
+    broken.chain(bad_encryption_keys(config)).collect()
 }
 
 /// Unreadable files of sinks. A sink connects only when it has something to send, which may be long
@@ -65,6 +66,11 @@ fn unreadable_files(config: &Config) -> Vec<Complaint> {
             Some(conflict(config, key, &format!("cannot be read: {error}")))
         })
         .collect()
+}
+
+fn bad_encryption_keys(config: &Config) -> Option<Complaint> {
+    let BadKeys { setting, reason } = config.encryption.key_ring().err()?;
+    Some(conflict(config, setting, &reason))
 }
 
 /// The database driver's objection to its URL.

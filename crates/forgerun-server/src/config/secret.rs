@@ -10,7 +10,7 @@ use crate::limits::SHOWN_CHARS_MAX;
 pub(crate) const HIDDEN: &str = "(hidden)";
 
 /// Keys whose whole value is secret. A URL with a password is detected in any value.
-const SECRET_KEYS: &[&str] = &["auth.admin_token", "telemetry.otlp_headers"];
+const SECRET_KEYS: &[&str] = &["auth.admin_token", "encryption.keys", "telemetry.otlp_headers"];
 
 /// Words that make a key suspicious. An unknown key may be a misspelled secret one.
 const SECRET_WORDS: &[&str] = &["token", "secret", "password", "passwd"];

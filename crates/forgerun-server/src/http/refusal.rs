@@ -138,6 +138,7 @@ const fn of_fault(fault: Fault) -> Kind {
     match fault {
         Fault::Unavailable | Fault::TooNew | Fault::Full => Kind::StorageUnavailable,
         Fault::Timeout | Fault::Busy => Kind::StorageTimeout,
+        Fault::Sealed => Kind::ContentUnreadable,
         Fault::Corrupt | Fault::Rejected | Fault::Unknown => Kind::StorageError,
     }
 }

@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn keys() -> KeySet {
-        KeySet { signing: Signer::from_seed(&[7; 32]), others: Vec::new() }
+        KeySet { signing: Signer::from_seed(&[7; 32]).unwrap(), others: Vec::new() }
     }
 
     /// The request as a receiver's framework has it: with the whole URL.

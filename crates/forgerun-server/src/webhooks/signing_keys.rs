@@ -107,7 +107,7 @@ async fn change(engine: &Engine, command: SigningCommand) -> Result<Vec<StoredKe
 
 fn fresh(clock: &dyn Clock) -> StoredKey {
     let now = clock.now();
-    let mut seed = [0; 32];
+    let mut seed = vec![0; 32];
     seed[..16].copy_from_slice(&clock.random().to_le_bytes());
     seed[16..].copy_from_slice(&clock.random().to_le_bytes());
     StoredKey { id: SigningKeyId::v7(now.unix_ms(), clock.random()), seed, created_at: now, retired_at: None }
@@ -115,12 +115,11 @@ fn fresh(clock: &dyn Clock) -> StoredKey {
 
 /// The oldest valid key signs; all are published, the signing one first, then the latest.
 fn key_set(stored: &[StoredKey], now: Time) -> Option<KeySet> {
-    let signing = stored.iter().find(|key| key.is_good(now))?;
-    let others = stored.iter().rev().filter(|key| key.id != signing.id);
-    Some(KeySet {
-        signing: Signer::from_seed(&signing.seed),
-        others: others.map(|key| Signer::from_seed(&key.seed).public).collect(),
-    })
+    let mut readable = stored.iter().filter_map(|key| Some((key, Signer::from_seed(&key.seed)?)));
+    let (id, signing) = readable.find_map(|(key, signer)| key.is_good(now).then_some((key.id, signer)))?;
+    let others = stored.iter().rev().filter(|key| key.id != id);
+    let others = others.filter_map(|key| Some(Signer::from_seed(&key.seed)?.public)).collect();
+    Some(KeySet { signing, others })
 }
 
 /// Rotates the key in the configured store, also while servers run.

@@ -18,6 +18,7 @@ mod damaged_rows;
 mod dashboard;
 mod deploy;
 mod documentation;
+mod encryption;
 mod generated_client;
 #[cfg(feature = "grpc")]
 mod grpc;

@@ -105,7 +105,7 @@ pub(super) fn ensure_key(n: u8) -> Command {
     let id = SigningKeyId::v7(START.unix_ms(), u128::from(n));
     Command::Signing(SigningCommand::Ensure(SigningKey {
         id,
-        seed: [n; 32],
+        seed: vec![n; 32],
         created_at: START,
         retired_at: None,
     }))

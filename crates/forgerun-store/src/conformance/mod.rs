@@ -30,6 +30,7 @@
 //! | `operator.rs` | what the operator asks, about all clients at once |
 //! | `text.rs` | odd texts, odd moments |
 //! | `restart.rs` | what survives |
+//! | `sealed.rs` | encryption around a store |
 //! | `wakeups.rs` | news between nodes |
 //! | `random.rs` | random commands in lock step with the memory store |
 //!
@@ -54,6 +55,8 @@ pub mod related_rows;
 pub mod restart;
 pub mod results;
 pub mod schedules;
+#[cfg(feature = "encryption")]
+pub mod sealed;
 pub mod submit;
 pub mod text;
 pub mod time;
@@ -75,6 +78,8 @@ use std::time::Duration;
 use forgerun_core::set_aside::RowId;
 
 use crate::Store;
+#[cfg(feature = "encryption")]
+pub use crate::conformance_sealed_suite as sealed_suite;
 pub use crate::conformance_suite as suite;
 
 /// A case that takes longer hangs.

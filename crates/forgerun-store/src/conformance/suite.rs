@@ -198,3 +198,18 @@ macro_rules! conformance_suite {
         )+
     };
 }
+
+/// The same for encryption, with a fixture whose stores are not encrypted.
+#[cfg(feature = "encryption")]
+#[macro_export]
+#[doc(hidden)]
+macro_rules! conformance_sealed_suite {
+    ($fixture:path) => {
+        $crate::conformance_suite! {
+            @ $fixture;
+            sealed::everything_gets_another_key,
+            sealed::keys_of_requests_outlive_the_keys_of_contents,
+            sealed::a_lost_key_costs_the_contents,
+        }
+    };
+}

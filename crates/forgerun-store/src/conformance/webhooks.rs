@@ -421,7 +421,7 @@ pub async fn the_first_signing_key_is_made_once(fixture: &dyn Fixture) {
     assert_eq!(first.len(), 1);
     assert!(answers.iter().all(|answer| *answer == answers[0]));
     let id = forgerun_core::id::SigningKeyId::v7(START.unix_ms() + 1, 1);
-    let key = SigningKey { id, seed: [99; 32], created_at: at(1), retired_at: None };
+    let key = SigningKey { id, seed: vec![99; 32], created_at: at(1), retired_at: None };
     let rotate = SigningCommand::Rotate { key: key.clone(), retire_at: at(60) };
     run(&stores[0], at(1), vec![Command::Signing(rotate)]).await;
     let retired = SigningKey { retired_at: Some(at(60)), ..first[0].clone() };

@@ -46,6 +46,13 @@ impl LogTable {
         chunks.map(|(_, chunk)| chunk.place.end - chunk.place.start).sum()
     }
 
+    pub(super) fn rewrite(&mut self, job: JobId, last: u64, content: Vec<u8>) {
+        let mut chunks = self.0.get_mut(&job).into_iter().flatten();
+        if let Some((_, chunk)) = chunks.find(|(_, chunk)| chunk.place.last == last) {
+            chunk.content = content;
+        }
+    }
+
     pub(super) fn delete(&mut self, job: JobId) {
         self.0.remove(&job);
     }

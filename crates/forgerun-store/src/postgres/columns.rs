@@ -223,11 +223,11 @@ impl<'a> Results<'a> {
     fn new(results: &'a [NewResult]) -> Results<'a> {
         let mut columns = Results::default();
         let mut named = BTreeSet::new();
-        for NewResult { execution, output, expires_at } in results {
+        for NewResult { execution, size, output, expires_at } in results {
             columns.executions.push((*execution).into());
             columns.media_types.push(&output.media_type);
             columns.file_names.push(output.file_name.as_deref());
-            columns.sizes.push(output.content.size().try_into().unwrap_or(i64::MAX));
+            columns.sizes.push((*size).try_into().unwrap_or(i64::MAX));
             columns.expires_at.push(expires_at.map(Time::as_micros));
             let (bytes, blob, digest) = match &output.content {
                 Content::Inline(bytes) => (Some(bytes.as_slice()), None, None),

@@ -13,7 +13,7 @@ use forgerun_core::{Changes, Rows, Wants, related};
 use tokio_postgres::Row;
 
 use super::connect::Connection;
-use super::load::{cell, read_digest};
+use super::load::cell;
 use super::pipeline::Pipeline;
 use super::sql::Sql;
 use super::transact::{FailedTry, StatementRunner};
@@ -228,7 +228,7 @@ pub(super) fn read_delivery_at(row: &Row, first: usize) -> Result<Delivery, Erro
 pub(super) fn read_signing_key(row: &Row) -> Result<SigningKey, Error> {
     Ok(SigningKey {
         id: cell::<Uuid>(row, 0)?.into(),
-        seed: read_digest(row, 1)?,
+        seed: cell(row, 1)?,
         created_at: Time::from_micros(cell(row, 2)?),
         retired_at: cell::<Option<i64>>(row, 3)?.map(Time::from_micros),
     })

@@ -45,6 +45,7 @@ mod pipeline;
 mod plain_queues;
 mod pool;
 mod read;
+mod rewrite;
 mod sql;
 mod tls;
 mod transact;
@@ -65,8 +66,8 @@ use forgerun_core::{Changes, Wants};
 use tokio::sync::broadcast;
 
 use crate::{
-    Blobs, Boxed, Decide, Error, Fault, ObjectPlace, Page, Query, SchemaStatus, Store, StoredResult, Sweep,
-    Swept, Wakeup,
+    Blobs, Boxed, Decide, Error, Fault, ObjectPlace, Page, Query, Rewrite, SchemaStatus, Store, StoredResult,
+    Sweep, Swept, Wakeup,
 };
 use connect::Address;
 use fronts::FrontCache;
@@ -250,6 +251,13 @@ impl Store for Postgres {
         Box::pin(async move {
             let appended = self.append(&batches, bytes_max).await;
             appended.map_err(|error| fault::at(&self.place, error))
+        })
+    }
+
+    fn rewrite(&self, rows: Vec<Rewrite>) -> Boxed<'_, ()> {
+        Box::pin(async move {
+            let done = self.rewrite_all(rows).await;
+            done.map_err(|error| fault::at(&self.place, error))
         })
     }
 

@@ -109,7 +109,7 @@ async fn read_on(pooled: PooledConnection, options: Options, query: Query) -> Re
     let page = reader.answer(query).await;
     match page.as_ref().map_err(|error| error.fault) {
         // An answer, if not a welcome one: the connection is ready for the next question.
-        Ok(_) | Err(Fault::Rejected | Fault::Corrupt | Fault::Busy | Fault::Full) => {
+        Ok(_) | Err(Fault::Rejected | Fault::Corrupt | Fault::Sealed | Fault::Busy | Fault::Full) => {
             reader.pooled.give_back()
         }
         Err(Fault::Unavailable | Fault::Timeout | Fault::TooNew | Fault::Unknown) => drop(reader),

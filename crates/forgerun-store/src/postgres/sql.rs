@@ -5,7 +5,7 @@
 //! while writing, jobs, idempotency keys, unique keys, clients, each in the order of its key, and the journal last. Whatever is
 //! found by looking around (shelves, due jobs, due deliveries) skips what others hold and never waits.
 
-use super::{aside, blobs, journal, list, logs, marks, operator};
+use super::{aside, blobs, journal, list, logs, marks, operator, rewrite};
 
 /// Declares the statements and their texts.
 macro_rules! statements {
@@ -531,6 +531,14 @@ statements! {
     DeleteLogs = "DELETE FROM log_chunks WHERE job = ANY ($1::uuid[])";
     FindLogBite = logs::BITE;
     SweepLogs = logs::SWEEP;
+
+    // ── Rewriting ──
+
+    RewriteInput = "UPDATE inputs SET input = $2::bytea WHERE job = $1::uuid";
+    RewriteOutcome = "UPDATE outcomes SET bytes = $2::bytea, digest = $3::bytea WHERE execution = $1::uuid";
+    RewriteResult = "UPDATE results SET bytes = $2::bytea WHERE execution = $1::uuid AND bytes IS NOT NULL";
+    RewriteBlob = rewrite::BLOB;
+    RewriteLog = "UPDATE log_chunks SET content = $3::bytea WHERE job = $1::uuid AND last = $2::bigint";
 
     // ── Sweeping ──
 

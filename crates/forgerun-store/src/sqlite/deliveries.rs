@@ -347,7 +347,7 @@ pub(super) fn signing_keys(db: &Connection) -> Result<Vec<SigningKey>, Error> {
     all(db, SIGNING_KEYS, [], |row| {
         Ok(SigningKey {
             id: SigningKeyId::from_bytes(cells::bytes(row, 0)?).ok_or(Corrupt)?,
-            seed: cells::array(row, 1)?,
+            seed: cells::bytes(row, 1)?.to_vec(),
             created_at: Time::from_micros(row.get(2)?),
             retired_at: row.get::<_, Option<i64>>(3)?.map(Time::from_micros),
         })

@@ -29,6 +29,7 @@ mod read_cache;
 mod readers;
 mod records;
 mod results;
+mod rewrite;
 mod statements;
 mod threads;
 mod write;
@@ -50,7 +51,7 @@ use tokio::sync::{Mutex, broadcast};
 
 use crate::blobs::{delete_objects, some_objects};
 use crate::{
-    BlobPlace, Blobs, Boxed, Decide, DoomedBlob, Error, Fault, NoteUpload, ObjectPlace, Page, Query,
+    BlobPlace, Blobs, Boxed, Decide, DoomedBlob, Error, Fault, NoteUpload, ObjectPlace, Page, Query, Rewrite,
     SchemaStatus, Sink, Source, Store, Sweep, Swept, Wakeup,
 };
 use checkpoint::Checkpointer;
@@ -240,6 +241,13 @@ impl Store for Sqlite {
         Box::pin(async move {
             let appended = self.chores.ask(move |reply| Chore::AppendLogs { batches, bytes_max, reply });
             self.note_damage(appended.await)
+        })
+    }
+
+    fn rewrite(&self, rows: Vec<Rewrite>) -> Boxed<'_, ()> {
+        Box::pin(async move {
+            let done = self.chores.ask(move |reply| Chore::Rewrite { rows, reply });
+            self.note_damage(done.await)
         })
     }
 

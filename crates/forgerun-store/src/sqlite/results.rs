@@ -134,7 +134,7 @@ pub(super) fn insert(db: &Connection, results: &[NewResult]) -> Result<(), Error
         row.put(result.execution.to_bytes())?;
         row.put(media_type.as_str())?;
         row.put(file_name.as_deref())?;
-        row.put(i64::try_from(content.size()).map_err(|_| Corrupt)?)?;
+        row.put(i64::try_from(result.size).map_err(|_| Corrupt)?)?;
         row.put(result.expires_at.map(Time::as_micros))?;
         row.put(match content {
             Content::Inline(bytes) => Some(bytes.as_slice()),

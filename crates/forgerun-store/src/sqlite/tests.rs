@@ -4,7 +4,7 @@ use rusqlite::{Connection, StatementStatus};
 
 use super::{
     aside, clients, connect, deliveries, list, load, logs, many, marks, migrate, operator, queues, read,
-    records, results, write, writer,
+    records, results, rewrite, write, writer,
 };
 
 const ALL: &[&[(&str, &str)]] = &[
@@ -22,6 +22,7 @@ const ALL: &[&[(&str, &str)]] = &[
     marks::STATEMENTS,
     records::STATEMENTS,
     results::STATEMENTS,
+    rewrite::STATEMENTS,
     writer::STATEMENTS,
 ];
 

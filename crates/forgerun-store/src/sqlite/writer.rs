@@ -30,8 +30,8 @@ use super::read_cache::ReadCache;
 use super::statements::statements;
 use super::threads::Reply;
 use super::writer_cache::WriterCache;
-use super::{fault, logs, results, write};
-use crate::{BlobPlace, Decide, DoomedBlob, Error, Fault, Sweep, Swept, Wakeup};
+use super::{fault, logs, results, rewrite, write};
+use crate::{BlobPlace, Decide, DoomedBlob, Error, Fault, Rewrite, Sweep, Swept, Wakeup};
 
 statements! {
     BEGIN = "BEGIN IMMEDIATE";
@@ -50,6 +50,7 @@ pub(super) enum Chore {
     Unknown { blobs: Vec<BlobId>, reply: Reply<Vec<BlobId>> },
     TouchBlob { blob: BlobId, now: Time, reply: Reply<()> },
     Bury { blobs: Vec<BlobId>, reply: Reply<()> },
+    Rewrite { rows: Vec<Rewrite>, reply: Reply<()> },
     AppendLogs { batches: Vec<LogBatch>, bytes_max: u64, reply: Reply<Vec<Option<u64>>> },
 }
 
@@ -120,6 +121,10 @@ impl SqliteWriter {
             }
             Chore::Bury { blobs, reply } => {
                 let _ = reply.send(self.alone(|db| results::bury(db, &blobs)));
+            }
+            Chore::Rewrite { rows, reply } => {
+                let _ = reply
+                    .send(self.alone_beside(Some(&Changes::default()), |db| rewrite::rewrite(db, &rows)));
             }
             Chore::AppendLogs { batches, bytes_max, reply } => {
                 let appended =

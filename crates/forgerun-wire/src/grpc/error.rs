@@ -92,6 +92,7 @@ pub const fn code(kind: Kind) -> Code {
         }
         Kind::OperationTimeout | Kind::DependencyTimeout | Kind::StorageTimeout => Code::DeadlineExceeded,
         Kind::StorageError | Kind::Internal => Code::Internal,
+        Kind::ContentUnreadable => Code::DataLoss,
         // How a job ended.
         Kind::HandlerError => Code::Unknown,
         Kind::HandlerTransient => Code::Unavailable,

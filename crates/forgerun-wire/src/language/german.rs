@@ -305,6 +305,11 @@ pub(super) const fn words(kind: Kind) -> Words {
             "Der Speicher hat einen Vorgang abgelehnt oder nicht ausgeführt.",
             TELL_THE_OPERATOR,
         ),
+        Kind::ContentUnreadable => say(
+            "Inhalt nicht lesbar",
+            "Der gespeicherte Inhalt ist verschlüsselt, und der Server hat keinen Schlüssel, der ihn öffnet.",
+            "Geben Sie dem Betreiber die Nummer der Anfrage: Der Schlüssel fehlt, oder der Inhalt wurde verändert.",
+        ),
         Kind::StorageTimeout => {
             say("Speicher zu langsam", "Der Speicher hat nicht rechtzeitig geantwortet.", LATER_WITH_KEY)
         }

@@ -195,7 +195,7 @@ fn all_that_failed_since_a_moment_is_sent_again() {
 
 fn signing_key(n: u128) -> SigningKey {
     let created_at = Time::from_millis(n as i64);
-    SigningKey { id: SigningKeyId::from_u128(n), seed: [n as u8; 32], created_at, retired_at: None }
+    SigningKey { id: SigningKeyId::from_u128(n), seed: vec![n as u8; 32], created_at, retired_at: None }
 }
 
 fn keys(answer: Answer) -> Vec<SigningKey> {

@@ -59,6 +59,10 @@ pub(crate) enum Command {
     Token,
     /// Apply retention once, now, also while servers run, and print what was removed
     Cleanup(DatabaseFlags),
+    /// Encrypt all contents with the first of `encryption.keys`, also while servers run; then the
+    /// other keys can go
+    #[command(after_help = AFTER_REENCRYPT)]
+    Reencrypt(DatabaseFlags),
     /// Check or export the audit trail of a database, also while servers run
     #[command(subcommand)]
     Audit(Audit),
@@ -87,6 +91,10 @@ pub(crate) enum Command {
     /// Print a manual page, or write all of them
     Man(ManFlags),
 }
+
+const AFTER_REENCRYPT: &str = "\
+Exit codes: 0 all contents are encrypted with the first key, 1 some cannot be decrypted or belong to running jobs, 2 usage or
+configuration, 6 the database cannot be reached. Stopped in between, it can be run again.";
 
 const AFTER_VERIFY: &str = "\
 Exit codes: 0 the trail is whole, 1 entries are missing, changed or added, 2 usage or configuration, 6 the database cannot be

@@ -4,11 +4,11 @@ use std::env;
 use std::path::PathBuf;
 
 use forgerun_cli::Exit;
-use forgerun_cli::terminal::{complain, print};
+use forgerun_cli::terminal::{complain, print, say};
 use forgerun_core::audit::AuditVerdict;
 use forgerun_engine::{Clock, SystemClock};
 use forgerun_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sources};
-use forgerun_server::{Ready, SchemaStatus, ServeError, ServerAddresses, telemetry};
+use forgerun_server::{Ready, Renewed, SchemaStatus, ServeError, ServerAddresses, telemetry};
 use tokio::runtime::Runtime;
 
 use crate::cli::{ConfigFlags, DatabaseFlags, DevFlags, MigrateFlags, ServeFlags};
@@ -57,6 +57,28 @@ pub(crate) fn cleanup(flags: &DatabaseFlags) -> Exit {
             print(&format!("removed {} jobs and {} old rows\n", removed.n_jobs, removed.n_rows), Exit::Done)
         }
         Err(error) => complain(&error, Exit::Failure),
+    }
+}
+
+pub(crate) fn reencrypt(flags: &DatabaseFlags) -> Exit {
+    let (config, runtime) = match on_database(flags) {
+        Ok(ready) => ready,
+        Err(exit) => return exit,
+    };
+    if !config.encryption.has_keys() {
+        return say("encryption.keys is empty; expected the key to encrypt with as its first", Exit::Usage);
+    }
+    match runtime.block_on(forgerun_server::reencrypt(&config)) {
+        Ok(Renewed { n_jobs, n_contents, n_lost, n_busy }) => {
+            let rest = match (n_lost, n_busy) {
+                (0, 0) => "older keys are not needed any more".to_owned(),
+                (0, n) => format!("{n} belong to running jobs: run it again when these have ended"),
+                (n, _) => format!("{n} cannot be decrypted with these keys"),
+            };
+            let line = format!("encrypted {n_contents} contents again, of {n_jobs} jobs; {rest}\n");
+            print(&line, if n_lost + n_busy == 0 { Exit::Done } else { Exit::Failure })
+        }
+        Err(error) => failed(&error),
     }
 }
 

@@ -32,6 +32,7 @@ fn main() -> Exit {
         Command::Config(flags) => commands::config(&flags),
         Command::Token => commands::token(),
         Command::Cleanup(flags) => commands::cleanup(&flags),
+        Command::Reencrypt(flags) => commands::reencrypt(&flags),
         Command::Audit(Audit::Verify(flags)) => commands::verify_audit(&flags),
         Command::Audit(Audit::Export(flags)) => commands::export_audit(&flags),
         Command::Migrate(flags) => commands::migrate(&flags),

@@ -6,6 +6,7 @@
 
 mod amqp;
 mod dialects;
+mod encryption;
 mod jobs;
 mod operations;
 mod results;
@@ -14,6 +15,7 @@ mod sinks;
 
 pub use amqp::Amqp;
 pub use dialects::{Api, Asyncops, Grpc, Idempotency, Ojs, Problem, Webhooks};
+pub use encryption::{BadKeys, Encryption};
 pub use jobs::{Catalog, Exec, JobRetention, Limits, Retention, Retry, RetryModes, Sim, Workers};
 pub(in crate::config) use operations::key as operation_key;
 pub use operations::{Operation, Operations};

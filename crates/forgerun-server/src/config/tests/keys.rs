@@ -162,6 +162,8 @@ const ROWS: &[Row] = rows! {
     "results.region" = "eu-central-1" => results.region == r#"Some("eu-central-1")"#, not "eu central";
     "results.access_key_id" = "AK1" => results.access_key_id == r#"Some("AK1")"#, not "A K";
     "results.secret_access_key" = "hunter2" => results.secret_access_key == "Some((hidden))", not "hunter 2";
+    "encryption.keys" = "k1:BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=" => encryption.keys == r#"["k1"]"#, not "k1:5";
+    "encryption.key_file" = "src/config/tests/encryption.keys" => encryption.key_file == r#"Some("src/config/tests/encryption.keys")"#, not " ";
     "telemetry.otlp_endpoint" = "http://127.0.0.1:4318" => telemetry.otlp_endpoint == r#"Some("http://127.0.0.1:4318")"#, not "4317";
     "telemetry.otlp_headers" = "api-key=hunter2, X-Tenant = a=b" => telemetry.otlp_headers == r#"[("api-key", Sensitive), ("x-tenant", Sensitive)]"#, not "host=elsewhere";
 };

@@ -209,18 +209,21 @@ pub(in crate::dialects) async fn handed_out(app: &App, jobs: Vec<Job>) -> Result
 async fn with_readable_inputs(app: &App, jobs: Vec<Job>) -> Result<Vec<(Job, Input)>, ApiError> {
     let store = app.engine.store();
     match store.inputs(jobs.iter().map(|job| job.id).collect()).await {
-        Err(error) if error.fault == Fault::Corrupt => {}
+        Err(error) if error.fault.is_unreadable() => {}
         inputs => return Ok(paired(jobs, inputs?)),
     }
     let mut found = Vec::with_capacity(jobs.len());
     for job in jobs {
         match store.inputs(vec![job.id]).await {
-            Err(error) if error.fault == Fault::Corrupt => {
+            Err(error) if error.fault.is_unreadable() => {
                 tracing::error!(job.id = %job.id, %error, "job input unreadable: job failed");
-                let error = WorkError {
-                    retryable: Some(false),
-                    ..WorkError::new(Kind::StorageError, "The stored input of the job is damaged.")
+                let (kind, message) = match error.fault {
+                    Fault::Sealed => {
+                        (Kind::ContentUnreadable, "The stored input of the job cannot be decrypted.")
+                    }
+                    _ => (Kind::StorageError, "The stored input of the job is damaged."),
                 };
+                let error = WorkError { retryable: Some(false), ..WorkError::new(kind, message) };
                 let held = HeldJob { job: job.id, proof: LeaseProof::Token(job.fence), client: None };
                 if let Err(error) = app.engine.act(Command::Fail(Fail { held, error })).await {
                     tracing::warn!(job.id = %job.id, %error, "job with unreadable input could not be failed");

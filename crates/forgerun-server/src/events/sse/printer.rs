@@ -9,7 +9,7 @@ use bytes::Bytes;
 use forgerun_core::history::{Event, JournalEntry, JournalSubject};
 use forgerun_core::id::JobId;
 use forgerun_core::job::Job;
-use forgerun_store::{Error, Fault, Store};
+use forgerun_store::{Error, Store};
 use forgerun_wire::event::EventBody;
 use futures_util::{StreamExt, TryStreamExt, stream};
 
@@ -69,7 +69,7 @@ impl<'a> Printer<'a> {
 pub(super) async fn line(store: &dyn Store, job: &Arc<Job>, event: Event) -> Result<EventLine, Error> {
     let outcome = match job.execution_ended(&event) {
         Some(execution) => match store.outcome(execution).await {
-            Err(error) if error.fault == Fault::Corrupt => None,
+            Err(error) if error.fault.is_unreadable() => None,
             found => found?,
         },
         None => None,

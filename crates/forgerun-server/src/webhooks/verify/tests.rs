@@ -27,7 +27,7 @@ fn secret(byte: u8) -> WebhookSecret {
 }
 
 fn key(byte: u8) -> Signer {
-    Signer::from_seed(&[byte; 32])
+    Signer::from_seed(&[byte; 32]).unwrap()
 }
 
 /// A delivery as it should be.

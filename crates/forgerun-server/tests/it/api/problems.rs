@@ -292,6 +292,7 @@ async fn trouble(sweep: &mut Sweep) {
     let path = format!("/v1/jobs/{}", client.job().await);
     for (mood, kind) in [
         (Mood::Broken(Fault::Unknown), Kind::StorageError),
+        (Mood::Broken(Fault::Sealed), Kind::ContentUnreadable),
         (Mood::Broken(Fault::Timeout), Kind::StorageTimeout),
         (Mood::Broken(Fault::Unavailable), Kind::StorageUnavailable),
         (Mood::Hanging, Kind::DependencyTimeout),

@@ -18,7 +18,7 @@ fn secret() -> WebhookSecret {
 }
 
 fn keys() -> KeySet {
-    KeySet { signing: Signer::from_seed(&[7; 32]), others: Vec::new() }
+    KeySet { signing: Signer::from_seed(&[7; 32]).unwrap(), others: Vec::new() }
 }
 
 fn signed(url: &str) -> DeliveryRequest {
@@ -45,7 +45,10 @@ async fn listen_prints_each_delivery_and_says_whether_both_signatures_hold() {
     let listener = Server::start(&mut forgerun(&arguments));
     let delivery_request = signed(&format!("http://{}/hook?x=1", listener.address));
     assert_eq!(deliver(&delivery_request, &keys().signing).await, SendVerdict::Delivered(204));
-    assert_eq!(deliver(&delivery_request, &Signer::from_seed(&[8; 32])).await, SendVerdict::Delivered(204));
+    assert_eq!(
+        deliver(&delivery_request, &Signer::from_seed(&[8; 32]).unwrap()).await,
+        SendVerdict::Delivered(204)
+    );
     listener.signal("INT");
     let Ended { code, stdout, .. } = listener.wait();
     assert_eq!(code, Some(0), "{stdout}");

@@ -163,6 +163,6 @@ pub(super) fn delivery_request(url: &str, body: impl Into<Bytes>) -> DeliveryReq
 /// Sends one letter.
 pub(super) async fn send(sender: &Sender, url: &str) -> SendVerdict {
     let delivery_request = delivery_request(url, r#"{"status":500}"#);
-    let request = delivery_request.request(SystemClock.now(), Some(&Signer::from_seed(&[7; 32])));
+    let request = delivery_request.request(SystemClock.now(), Some(&Signer::from_seed(&[7; 32]).unwrap()));
     sender.send(&delivery_request.target, request).await
 }

@@ -72,8 +72,10 @@ fn delivery(delivery_request: &DeliveryRequest, keys: &KeySet) -> Value {
 
 /// Deliveries, and whether each holds.
 fn cases() -> [(Value, bool); 10] {
-    let keys =
-        KeySet { signing: Signer::from_seed(&[7; 32]), others: vec![Signer::from_seed(&[8; 32]).public] };
+    let keys = KeySet {
+        signing: Signer::from_seed(&[7; 32]).unwrap(),
+        others: vec![Signer::from_seed(&[8; 32]).unwrap().public],
+    };
     let secrets = [1, 2].map(|byte| WebhookSecret::from_bytes(vec![byte; 32]).unwrap()).to_vec();
     let plain = DeliveryRequest {
         secrets,

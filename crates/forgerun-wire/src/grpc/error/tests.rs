@@ -89,6 +89,7 @@ rows! {
     operation_timeout: OperationTimeout => DeadlineExceeded, "OJS_BACKEND_TIMEOUT";
     dependency_timeout: DependencyTimeout => DeadlineExceeded, "OJS_BACKEND_TIMEOUT";
     storage_error: StorageError => Internal, "OJS_BACKEND_ERROR";
+    content_unreadable: ContentUnreadable => DataLoss, "RFA_STORAGE_CONTENT_UNREADABLE";
     storage_timeout: StorageTimeout => DeadlineExceeded, "OJS_BACKEND_TIMEOUT";
     storage_unavailable: StorageUnavailable => Unavailable, "OJS_BACKEND_UNAVAILABLE";
     replication_lag: ReplicationLag => Unavailable, "OJS_REPLICATION_LAG";
