@@ -32,6 +32,8 @@ pub struct Ojs<'a> {
 #[derive(Clone, Debug, Serialize)]
 #[must_use]
 pub struct NewJob {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
     #[serde(rename = "type")]
     job_type: String,
     args: Box<RawValue>,
@@ -49,7 +51,13 @@ impl NewJob {
 
     /// The same, with arguments that are sent as they are written: no number is rounded, whatever a [`Value`] can hold.
     pub fn raw(job_type: impl Into<String>, args: Box<RawValue>) -> NewJob {
-        NewJob { job_type: job_type.into(), args, options: Map::new(), key: None }
+        NewJob { id: None, job_type: job_type.into(), args, options: Map::new(), key: None }
+    }
+
+    /// An id of your own, a UUID of version 7: no second job can have it.
+    pub fn id(mut self, id: impl Into<String>) -> NewJob {
+        self.id = Some(id.into());
+        self
     }
 
     /// An option of the envelope: `queue`, `priority`, `scheduled_at`, `retry`, …
@@ -63,6 +71,11 @@ impl NewJob {
         self.key = Some(key.into());
         self
     }
+}
+
+#[derive(Serialize)]
+struct Batch<'a> {
+    jobs: &'a [NewJob],
 }
 
 /// A job as `/ojs/v1` shows it.
@@ -373,6 +386,17 @@ impl Ojs<'_> {
         Ok(self.client.fetch::<OneJob>(&call).await?.job)
     }
 
+    /// Submits many jobs, all or none. Not sent again after trouble unless each has an id of its own.
+    ///
+    /// # Errors
+    /// As the server refuses one of them, or [`Error::Unreachable`].
+    pub async fn submit_batch(&self, jobs: &[NewJob]) -> Result<(), Error> {
+        let call = self.say("jobs/batch")?.json(&Batch { jobs })?;
+        let has_ids = jobs.iter().all(|job| job.id.is_some());
+        self.client.send(&if has_ids { call.harmless() } else { call }).await?;
+        Ok(())
+    }
+
     /// The queues there are.
     ///
     /// # Errors
@@ -436,7 +460,7 @@ impl Ojs<'_> {
         self.client.post(&format!("ojs/v1/{route}"))?.header(OJS_VERSION, "1.0")
     }
 
-    /// What a worker says of a job. Nobody reads the answer, so the job is left out of it.
+    /// A call whose answer is not read, so the job is left out of it.
     fn say(&self, route: &str) -> Result<Call, Error> {
         self.post(route)?.header(PREFER, "return=minimal")
     }

@@ -23,6 +23,8 @@ mod migrations;
 pub mod objects;
 mod operator;
 #[cfg(feature = "postgres")]
+pub mod outbox;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 mod query;
 mod rewrite;

@@ -11,6 +11,7 @@ export {
 export type { EventOptions, JobEvent } from "./events.js";
 export { Job, type JobReport, type JobStatus, type WaitOptions } from "./job.js";
 export type { LogLevel, LogLine, LogReadOptions, StoredLine } from "./lines.js";
+export { submitIn, type Queryable } from "./outbox.js";
 export type { ResultStream } from "./result.js";
 export type { RetryPolicy } from "./retry.js";
 export { Schedule, type ScheduleOptions, type ScheduleStatus } from "./schedule.js";

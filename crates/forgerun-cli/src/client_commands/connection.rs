@@ -147,6 +147,15 @@ impl Connection {
         )
     }
 
+    /// A client that reports every failure at once: its caller decides when to try again.
+    pub fn forwarder(&self) -> Result<Client, Error> {
+        let builder = self.tls.apply(Client::builder(self.url()).retry(RetryPolicy::NEVER))?;
+        match given(&self.key, "FORGERUN_API_KEY") {
+            Some(key) => builder.key(key).build(),
+            None => builder.build(),
+        }
+    }
+
     /// A client that asks once and does not wait for long, without a key: probes need none.
     pub(crate) fn probe(&self) -> Result<Client, Error> {
         let builder = Client::builder(self.url()).retry(RetryPolicy::NEVER).timeout(PROBE_TIMEOUT);

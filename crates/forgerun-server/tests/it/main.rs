@@ -34,6 +34,7 @@ mod nodes_agree;
 mod objects;
 mod ojs;
 mod operators;
+mod outbox;
 mod probe;
 mod process;
 mod rabbitmq;

@@ -63,7 +63,7 @@ fn wait_for_end(connection: &mut Connection, id: &str) -> Value {
     panic!("workflow {id} does not end");
 }
 
-fn all_jobs(connection: &mut Connection) -> BTreeSet<String> {
+pub(crate) fn all_jobs(connection: &mut Connection) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut cursor = String::new();
     loop {

@@ -15,6 +15,7 @@ const SQL_EXEMPT: &[(&str, &str)] = &[
         "crates/forgerun-server/tests/it/damaged_rows.rs",
         "damages rows behind the server's back, as a disk would",
     ),
+    ("crates/forgerun-server/tests/it/outbox/", "calls forgerun.submit, as an application does"),
     ("crates/forgerun-server/tests/it/cli/audit.rs", "tampers with the audit trail, as an intruder would"),
 ];
 

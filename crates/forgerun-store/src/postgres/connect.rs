@@ -27,7 +27,7 @@ const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(15);
 
 /// What makes PostgreSQL, too, notice a node that vanished without a word: within a minute rather than two hours, so that its sessions end. On the
 /// way of a session through a pooler, these are about the pooler.
-pub(super) const NOTICE_PEER: &str = "SET tcp_keepalives_idle = 30;
+pub(crate) const NOTICE_PEER: &str = "SET tcp_keepalives_idle = 30;
      SET tcp_keepalives_interval = 10;
      SET tcp_keepalives_count = 3;
      SET tcp_user_timeout = '15s'";
@@ -71,24 +71,25 @@ impl Connection {
 
 /// Where the database is, and how to get there unseen.
 #[derive(Clone)]
-pub(super) struct Address {
+pub(crate) struct Address {
     config: Config,
     tls: MakeRustlsConnect,
 }
 
 /// What moves the bytes of a connection.
-type Driver = tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+pub(crate) type Driver =
+    tokio_postgres::Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
 
 impl Address {
     /// Reads a `postgres://` URL or a list of `key=value`.
-    pub(super) fn parse(url: &str) -> Result<Address, Error> {
+    pub(crate) fn parse(url: &str) -> Result<Address, Error> {
         let bad = |why| Error::new(Fault::Unavailable, format!("bad database URL: {why}"));
         let (config, tls_settings) = parsed(url).map_err(bad)?;
         Ok(Address { config, tls: tls_settings.connector()? })
     }
 
     /// Which servers, as an operator knows them: `db.example:5432`, or the folder of a socket. Never a name or a password.
-    pub(super) fn place(&self) -> String {
+    pub(crate) fn place(&self) -> String {
         let ports = self.config.get_ports();
         // One port may stand for all hosts.
         let port = |n: usize| ports.get(n).or(ports.first()).copied().unwrap_or(PORT);
@@ -100,7 +101,7 @@ impl Address {
         hosts.collect::<Vec<_>>().join(" or ")
     }
 
-    pub(super) async fn connect(&self) -> Result<(Client, Driver), PgError> {
+    pub(crate) async fn connect(&self) -> Result<(Client, Driver), PgError> {
         self.config.connect(self.tls.clone()).await
     }
 }
@@ -134,7 +135,7 @@ pub(super) fn parsed(url: &str) -> Result<(Config, TlsSettings), String> {
 }
 
 /// A connection without settings or statements. The task that moves its bytes ends with the client.
-pub(super) async fn open_bare(address: &Address) -> Result<Client, PgError> {
+pub(crate) async fn open_bare(address: &Address) -> Result<Client, PgError> {
     let (client, connection) = address.connect().await?;
     tokio::spawn(async move {
         if let Err(error) = connection.await {

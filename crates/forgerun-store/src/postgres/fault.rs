@@ -50,7 +50,7 @@ pub(super) fn is_lasting(error: &PgError) -> bool {
 }
 
 /// The error as the store reports it.
-pub(super) fn report(error: PgError) -> Error {
+pub(crate) fn report(error: PgError) -> Error {
     let fault = match error.code() {
         Some(code) => fault_of(code.code()),
         None => fault_of_driver(&error),
@@ -59,7 +59,7 @@ pub(super) fn report(error: PgError) -> Error {
 }
 
 /// The same, with the servers that it happened at: whoever reads the log of several nodes wants to know which.
-pub(super) fn at(place: &str, error: Error) -> Error {
+pub(crate) fn at(place: &str, error: Error) -> Error {
     Error::new(error.fault, Placed { place: place.into(), error })
 }
 

@@ -69,7 +69,8 @@ use crate::{
     Blobs, Boxed, Decide, Error, Fault, ObjectPlace, Page, Query, Rewrite, SchemaStatus, Store, StoredResult,
     Sweep, Swept, Wakeup,
 };
-use connect::Address;
+pub(crate) use connect::{Address, NOTICE_PEER, open_bare};
+pub(crate) use fault::{at as place_error, report};
 use fronts::FrontCache;
 use listen::Listener;
 use lookups::Lookups;

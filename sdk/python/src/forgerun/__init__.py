@@ -25,6 +25,7 @@ from .errors import (
     ValidationError,
 )
 from .job import AsyncJob, Job, Status
+from .outbox import submit_in
 from .workflows import ForEach, Nested, Step, Wait, Workflow, chain, for_each, group, nested, step, wait, workflow
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ __all__ = [
     "group",
     "nested",
     "step",
+    "submit_in",
     "wait",
     "workflow",
 ]

@@ -13,6 +13,7 @@ use forgerun_server::config::Flag;
 
 use crate::docs::DocsFlags;
 use crate::manual::{CompletionsFlags, ManFlags};
+use crate::outbox::OutboxCommand;
 use crate::webhook::Webhook;
 
 const AFTER_HELP: &str = "\
@@ -74,6 +75,9 @@ pub(crate) enum Command {
     Webhook(Webhook),
     #[command(flatten)]
     ClientCommand(ClientCommand),
+    /// Submit jobs inside the transactions of your own PostgreSQL, and send them from there
+    #[command(subcommand)]
+    Outbox(OutboxCommand),
     /// Run jobs with your own program or URL
     #[command(subcommand)]
     Worker(Worker),

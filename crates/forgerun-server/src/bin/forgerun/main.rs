@@ -5,6 +5,7 @@ mod cli;
 mod commands;
 mod docs;
 mod manual;
+mod outbox;
 mod webhook;
 
 use std::io::{self, Write};
@@ -38,6 +39,7 @@ fn main() -> Exit {
         Command::Migrate(flags) => commands::migrate(&flags),
         Command::Webhook(command) => webhook::webhook(&command),
         Command::ClientCommand(command) => client_commands::run(&command),
+        Command::Outbox(command) => outbox::outbox(&command),
         Command::Worker(command) => worker::run(&command, webhook::sign_with),
         Command::Init(flags) => init::init(&flags),
         Command::Conformance(flags) => conformance::conformance(&flags),
