@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forgerun_client::Client;
-use forgerun_store::outbox::{Outbox, OutboxSession, Taken};
+use forgerun_store::outbox::{OutboxDatabase, OutboxSession, Taken};
 use forgerun_store::{Error, Fault};
 
 use crate::send;
@@ -40,7 +40,7 @@ const LOOKS_PER_SWEEP: u32 = 3600;
 /// Sends the rows of one outbox to one server.
 #[derive(Clone, Debug)]
 pub struct Forwarder {
-    outbox: Outbox,
+    outbox: OutboxDatabase,
     client: Client,
     name: String,
 }
@@ -58,7 +58,7 @@ impl Backoff {
 
 impl Forwarder {
     /// `client` should not repeat requests by itself: rows wait here. `name` is shown in the status.
-    pub fn new(outbox: Outbox, client: Client, name: impl Into<String>) -> Forwarder {
+    pub fn new(outbox: OutboxDatabase, client: Client, name: impl Into<String>) -> Forwarder {
         Forwarder { outbox, client, name: name.into() }
     }
 

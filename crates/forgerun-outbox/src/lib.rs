@@ -17,6 +17,6 @@
 mod forward;
 mod send;
 
-pub use forgerun_store::outbox::{Outbox, OutboxStatus, RefusedJob, SCHEMA};
+pub use forgerun_store::outbox::{OutboxDatabase, OutboxStatus, RefusedJob, SCHEMA};
 pub use forgerun_store::{Error, Fault};
 pub use forward::Forwarder;

@@ -4,16 +4,16 @@
 use std::time::Duration;
 
 use forgerun_store::Fault;
-use forgerun_store::outbox::{Outbox, OutboxSession, Refused, Settled, Taken};
+use forgerun_store::outbox::{OutboxDatabase, OutboxSession, Refused, Settled, Taken};
 use forgerun_store::testing::{Cluster, connect};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 const BYTES_MAX: i64 = 1 << 20;
 
-async fn installed() -> (String, Outbox) {
+async fn installed() -> (String, OutboxDatabase) {
     let url = Cluster::shared().database().await;
-    let outbox = Outbox::at(&url).unwrap();
+    let outbox = OutboxDatabase::at(&url).unwrap();
     outbox.install().await.unwrap();
     (url, outbox)
 }
@@ -179,7 +179,7 @@ async fn roles_may_do_what_they_need_and_nothing_else() {
 #[tokio::test]
 async fn a_missing_and_a_newer_outbox_are_named() {
     let url = Cluster::shared().database().await;
-    let outbox = Outbox::at(&url).unwrap();
+    let outbox = OutboxDatabase::at(&url).unwrap();
     let error = outbox.status().await.unwrap_err();
     assert!(error.to_string().contains("forgerun outbox install"), "{error}");
     outbox.install().await.unwrap();

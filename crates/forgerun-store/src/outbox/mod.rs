@@ -39,14 +39,14 @@ const REFUSED: &str = "SELECT id::text, type, problem::text FROM forgerun.outbox
 
 /// Where an outbox is.
 #[derive(Clone)]
-pub struct Outbox {
+pub struct OutboxDatabase {
     address: Address,
     place: String,
 }
 
-impl fmt::Debug for Outbox {
+impl fmt::Debug for OutboxDatabase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Outbox").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("OutboxDatabase").field("place", &self.place).finish_non_exhaustive()
     }
 }
 
@@ -80,12 +80,12 @@ pub struct RefusedJob {
     pub problem: String,
 }
 
-impl Outbox {
+impl OutboxDatabase {
     /// The outbox in the database of this URL. Does not connect.
-    pub fn at(url: &str) -> Result<Outbox, Error> {
+    pub fn at(url: &str) -> Result<OutboxDatabase, Error> {
         let address = Address::parse(url)?;
         let place = address.place();
-        Ok(Outbox { address, place })
+        Ok(OutboxDatabase { address, place })
     }
 
     /// Which server, without names and passwords.

@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 use forgerun_cli::Exit;
 use forgerun_cli::client_commands::{Connection, exit_of};
 use forgerun_cli::terminal::{complain, print, say};
-use forgerun_outbox::{Error, Fault, Forwarder, Outbox, OutboxStatus, SCHEMA};
+use forgerun_outbox::{Error, Fault, Forwarder, OutboxDatabase, OutboxStatus, SCHEMA};
 use forgerun_server::config::CommandMode;
 use forgerun_server::telemetry;
 use serde_json::{Value, json};
@@ -56,12 +56,12 @@ pub(crate) struct StatusFlags {
 }
 
 impl SourceFlags {
-    fn outbox(&self) -> Result<Outbox, Exit> {
+    fn outbox(&self) -> Result<OutboxDatabase, Exit> {
         let variable = || std::env::var("FORGERUN_OUTBOX_SOURCE").ok();
         let source = self.source.clone().or_else(variable).filter(|source| !source.is_empty());
         let missing = "--source or FORGERUN_OUTBOX_SOURCE must name the application's database";
         let source = source.ok_or_else(|| say(missing, Exit::Usage))?;
-        Outbox::at(&source).map_err(|error| complain(&error, Exit::Usage))
+        OutboxDatabase::at(&source).map_err(|error| complain(&error, Exit::Usage))
     }
 }
 
