@@ -41,6 +41,7 @@ type JobOption func(*jobOptions)
 type jobOptions struct {
 	queue      string
 	priority   int
+	fair       *fairKey
 	maxRetries int
 	timeout    string
 	deadline   string
@@ -56,6 +57,16 @@ func Queue(name string) JobOption { return func(o *jobOptions) { o.queue = name 
 
 // Priority is −100 to 100; higher goes first.
 func Priority(priority int) JobOption { return func(o *jobOptions) { o.priority = priority } }
+
+// Fair lets the jobs of a queue take turns by key, weight (1 to 100) turns at a time.
+func Fair(key string, weight int) JobOption {
+	return func(o *jobOptions) { o.fair = &fairKey{key, weight} }
+}
+
+type fairKey struct {
+	Key    string `json:"key"`
+	Weight int    `json:"weight"`
+}
 
 // MaxRetries is how often the server retries the job by itself: DefaultMaxRetries.
 func MaxRetries(retries int) JobOption { return func(o *jobOptions) { o.maxRetries = retries } }
@@ -112,6 +123,7 @@ type submission struct {
 	Payload     json.RawMessage `json:"payload"`
 	Queue       string          `json:"queue,omitempty"`
 	Priority    int             `json:"priority,omitempty"`
+	Fair        *fairKey        `json:"fair,omitempty"`
 	MaxRetries  int             `json:"max_retries"`
 	Timeout     string          `json:"timeout,omitempty"`
 	Deadline    string          `json:"deadline,omitempty"`
@@ -127,8 +139,9 @@ func (spec JobSpec) submission(now time.Time) (*submission, jobOptions, error) {
 		return nil, o, err
 	}
 	body := &submission{
-		Type: "EXECUTE", JobType: spec.Type, Payload: payload, Queue: o.queue, Priority: o.priority, MaxRetries: o.maxRetries,
-		Timeout: o.timeout, Deadline: o.deadline, Tags: o.tags, UniqueKey: o.uniqueKey,
+		Type: "EXECUTE", JobType: spec.Type, Payload: payload, Queue: o.queue, Priority: o.priority, Fair: o.fair,
+		MaxRetries: o.maxRetries,
+		Timeout:    o.timeout, Deadline: o.deadline, Tags: o.tags, UniqueKey: o.uniqueKey,
 	}
 	if at := o.notBefore(now); !at.IsZero() {
 		body.Type, body.ExecutionAt = "DEFERRED", formatTime(at)
@@ -147,6 +160,7 @@ type envelope struct {
 type envelopeOptions struct {
 	Queue       string        `json:"queue,omitempty"`
 	Priority    int           `json:"priority,omitempty"`
+	Fair        *fairKey      `json:"fair,omitempty"`
 	Retry       envelopeRetry `json:"retry"`
 	Timeout     string        `json:"timeout,omitempty"`
 	Deadline    string        `json:"deadline,omitempty"`
@@ -168,7 +182,7 @@ func (spec JobSpec) envelope(now time.Time) (*envelope, error) {
 		return nil, err
 	}
 	body := &envelope{Type: spec.Type, Args: asArgs(args), Options: envelopeOptions{
-		Queue: o.queue, Priority: o.priority, Retry: envelopeRetry{o.maxRetries + 1}, Timeout: o.timeout,
+		Queue: o.queue, Priority: o.priority, Fair: o.fair, Retry: envelopeRetry{o.maxRetries + 1}, Timeout: o.timeout,
 		Deadline: o.deadline, Tags: o.tags,
 	}}
 	if at := o.notBefore(now); !at.IsZero() {

@@ -19,7 +19,7 @@ pub fn job(job: &Job) -> Result<(), Broken> {
 }
 
 /// Every invariant of a job by name, and whether it holds.
-pub fn rules(job: &Job) -> [(&'static str, bool); 27] {
+pub fn rules(job: &Job) -> [(&'static str, bool); 28] {
     let waits = matches!(job.parked, Parked::ForPlace | Parked::ForTurn);
     let first_execution = *job.executions_past.first().unwrap_or(&job.execution);
     let order_of_errors = job.errors.iter().map(|error| (error.execution, error.attempt));
@@ -57,6 +57,10 @@ pub fn rules(job: &Job) -> [(&'static str, bool); 27] {
         ("a held back job was never queued", !job.hold || job.queued_at.is_none()),
         ("only queued jobs wait", job.available_at.is_none() || job.state == State::Queued),
         ("only queued jobs with a limit are parked", job.parked == Parked::No || may_park(job)),
+        (
+            "only claimable jobs with a fair key have a turn",
+            job.turn.is_none() || (job.head.fair.is_some() && job.is_claimable()),
+        ),
         ("a parked job knows when it is looked at again", !waits || job.available_at.is_some()),
         ("progress is a percentage", job.progress.is_none_or(|percent| percent <= 100)),
         ("the history is bounded", job.history.len() <= limits::EVENTS_MAX),
@@ -171,7 +175,7 @@ mod tests {
     type Break = fn(&mut Job);
 
     /// A state, and how to break a valid job in it.
-    const SPOILT: [(&str, State, Break); 27] = [
+    const SPOILT: [(&str, State, Break); 28] = [
         ("a worker holds a job exactly while it is assigned or running", State::Running, |job| {
             job.lease = None
         }),
@@ -203,6 +207,7 @@ mod tests {
         ("no ended job is paused", State::Succeeded, |job| job.paused = true),
         ("only queued jobs wait", State::Created, |job| job.available_at = Some(Time::MAX)),
         ("only queued jobs with a limit are parked", State::Queued, |job| job.parked = Parked::TurnCame),
+        ("only claimable jobs with a fair key have a turn", State::Running, |job| job.turn = Some(1)),
         ("a parked job knows when it is looked at again", State::Queued, parked_for_ever),
         ("progress is a percentage", State::Running, |job| job.progress = Some(101)),
         ("the history is bounded", State::Queued, long_history),

@@ -29,6 +29,7 @@ pub mod client_limits;
 pub mod codec;
 pub mod delivery;
 pub mod failure;
+pub mod fair;
 pub mod history;
 pub mod id;
 pub mod invariants;

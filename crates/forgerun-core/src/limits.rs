@@ -95,6 +95,9 @@ pub const ITEM_ID_BYTES_MAX: usize = 128;
 /// Bytes of an item's error message. An outcome lists a hundred of them.
 pub const ITEM_MESSAGE_BYTES_MAX: usize = 1024;
 
+/// Weight of a fair key.
+pub const FAIR_WEIGHT_MAX: u8 = 100;
+
 pub const CLAIM_JOBS_MAX: usize = 1024;
 
 /// Queues that one claim may name.

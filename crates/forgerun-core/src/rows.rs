@@ -19,6 +19,7 @@ use crate::id::{BlobId, ClientId, DeliveryId, ExecutionId, JobId, KeyId, Signing
 use crate::item::ItemEnd;
 use crate::job::{IdempotencyKey, Input, Job, Name, Shelf};
 use crate::record::{Record, RecordChange, RecordKey};
+use crate::related::RelatedTurns;
 use crate::set_aside::{RowId, SetAside, Unreadable};
 use crate::state::{Facet, State};
 use crate::time::Time;
@@ -51,6 +52,8 @@ pub struct Wants {
     /// Counts of these queues, by [`QueueId::key`](crate::queue::QueueId::key).
     pub counts: BTreeSet<Name>,
     pub active: bool,
+    /// Limits of jobs that are not loaded, or not there yet.
+    pub limits: BTreeSet<Name>,
     /// Counts to lock: other batches that need exact counts wait until this one is written.
     pub exact: CountSet,
     /// Clients whose webhooks to load, without a lock.
@@ -71,13 +74,15 @@ pub struct Wants {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CountSet {
     pub queues: BTreeSet<Name>,
+    /// Queues of which no other batch hands out jobs meanwhile, by their keys.
+    pub turns: BTreeSet<Name>,
     /// The number of jobs that workers hold, over all queues.
     pub active: bool,
 }
 
 impl CountSet {
     pub fn is_empty(&self) -> bool {
-        self.queues.is_empty() && !self.active
+        self.queues.is_empty() && self.turns.is_empty() && !self.active
     }
 }
 
@@ -103,17 +108,19 @@ pub struct MoreRows {
     pub records: BTreeSet<RecordKey>,
     /// Keys of counts.
     pub counts: BTreeSet<Name>,
+    pub limits: BTreeSet<Name>,
 }
 
 impl MoreRows {
     pub fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.records.is_empty() && self.counts.is_empty()
+        self.jobs.is_empty() && self.records.is_empty() && self.counts.is_empty() && self.limits.is_empty()
     }
 
     pub fn extend(&mut self, more: MoreRows) {
         self.jobs.extend(more.jobs);
         self.records.extend(more.records);
         self.counts.extend(more.counts);
+        self.limits.extend(more.limits);
     }
 }
 
@@ -123,6 +130,7 @@ impl Wants {
         wants.jobs_sought.extend(&more.jobs);
         wants.records.extend(more.records.iter().cloned());
         wants.counts.extend(more.counts.iter().cloned());
+        wants.limits.extend(more.limits.iter().cloned());
         wants
     }
 }
@@ -136,6 +144,10 @@ pub struct Rows {
     pub jobs: Vec<Job>,
     /// The requested shelves, and parked shelves of related rows: ids in shelf order.
     pub shelves: BTreeMap<Shelf, Vec<JobId>>,
+    /// What was loaded for the turns of fair keys; a row of a limit that is missing is a new one.
+    pub turns: RelatedTurns,
+    /// Jobs without a fair key that stand behind the loaded ones of their shelf and priority.
+    pub behind_turns: BTreeMap<(Shelf, i16), Vec<JobId>>,
     /// The longest due first.
     pub due: Vec<JobId>,
     pub keys: BTreeMap<IdempotencyKey, KeyRow>,

@@ -18,6 +18,7 @@ use forgerun_core::{Changes, invariants};
 use crate::delivery_ledger::DeliveryLedger;
 use crate::run_log::RunLog;
 use crate::schedules::TickLedger;
+use crate::shares::ShareLedger;
 use crate::workflows::StepLedger;
 
 pub(crate) struct Auditor {
@@ -36,6 +37,7 @@ struct AuditState {
     deliveries: DeliveryLedger,
     ticks: TickLedger,
     steps: StepLedger,
+    shares: ShareLedger,
     sink_begin: Option<SinkPosition>,
     /// Failed executions, and how many of them the group and batch records count.
     n_failures: u64,
@@ -78,6 +80,11 @@ impl Auditor {
         self.state.lock().expect("no code panics while auditing").ticks.n_ticks()
     }
 
+    /// Number of turns that fair keys took while others waited.
+    pub(crate) fn n_turns(&self) -> u64 {
+        self.state.lock().expect("no code panics while auditing").shares.n_turns()
+    }
+
     /// Where the sink began; `None` if there is none.
     pub(crate) fn sink_begin(&self) -> Option<SinkPosition> {
         self.state.lock().expect("no code panics while auditing").sink_begin
@@ -96,6 +103,8 @@ impl Auditor {
         let jobs = changes.updated.iter().chain(changes.inserted.iter().map(|(job, _)| job));
         jobs.for_each(|job| state.see_job(job, &mut broken));
         state.see_limits(changes, &mut broken);
+        let jobs = changes.updated.iter().chain(changes.inserted.iter().map(|(job, _)| job));
+        state.shares.see(jobs, &mut broken);
         state.deliveries.see(changes, &mut broken);
         state.ticks.see(changes, &mut broken);
         state.steps.see(changes, &mut broken);

@@ -15,7 +15,7 @@ use forgerun_core::{Command, Refusal};
 use forgerun_engine::{AuditScope, Clock, Engine, Error, audited};
 
 use crate::run::SimContext;
-use crate::{flows, subscribers, workflows};
+use crate::{flows, shares, subscribers, workflows};
 
 const QUEUES: [&str; 3] = ["red", "green", "blue"];
 
@@ -105,6 +105,12 @@ pub(crate) fn head(context: &SimContext, client: ClientId) -> Head {
     head.timeout = world.chance(300).then(|| Duration::from_millis(500) + world.up_to_ms(5000));
     head.lease = world.chance(300).then(|| Duration::from_millis(200) + world.up_to_ms(3000));
     head.retention = world.chance(100).then(|| world.up_to_ms(30_000));
+    // One line, so that keys meet.
+    let key = shares::key(world.below(3));
+    if world.chance(300) {
+        head.fair = key;
+        head.priority = 0;
+    }
     head.limit = world.chance(250).then(|| Limit {
         key: Name::new(if world.chance(500) { "narrow" } else { "wide" }).expect("a short name"),
         concurrency: Some(2),

@@ -16,6 +16,7 @@
 //! | `broker.rs` | the target of sinks |
 //! | `delivery_ledger.rs` | the auditor's ledger of deliveries |
 //! | `schedules.rs` | schedules, and the auditor's ledger of their ticks |
+//! | `shares.rs` | fair keys, and the auditor's ledger of their turns |
 //! | `acknowledged.rs` | what was acknowledged, and what must follow from it |
 //! | `run_log.rs` | the log of a run |
 
@@ -31,6 +32,7 @@ mod receivers;
 mod run;
 mod run_log;
 mod schedules;
+mod shares;
 mod subscribers;
 mod workers;
 mod workflows;

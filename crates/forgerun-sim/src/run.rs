@@ -43,6 +43,8 @@ pub struct SimReport {
     pub n_at_broker: u64,
     /// Ticks that made a job.
     pub n_ticks: u64,
+    /// Turns that fair keys took while others waited.
+    pub n_turns: u64,
 }
 
 /// A seed that violated a rule.
@@ -151,6 +153,7 @@ async fn play(seed: u64, sabotage: Option<Sabotage>) -> Result<SimReport, Box<Si
             n_sends: context.receivers.as_ref().map_or(0, Receivers::n_sends),
             n_at_broker: context.broker.as_ref().map_or(0, Broker::n_arrived),
             n_ticks: store.auditor.n_ticks(),
+            n_turns: store.auditor.n_turns(),
         }),
     }
 }

@@ -9,11 +9,11 @@ const N_SEEDS: u64 = 1000;
 #[test]
 fn a_thousand_seeds_keep_every_rule() {
     let play = |seeds: std::ops::Range<u64>| {
-        let mut sum = [0; 5];
+        let mut sum = [0; 6];
         for seed in seeds {
             match run(seed, None) {
-                Ok(SimReport { n_jobs, n_outcomes, n_sends, n_at_broker, n_ticks, .. }) => {
-                    let numbers = [n_jobs as u64, n_outcomes as u64, n_sends, n_at_broker, n_ticks];
+                Ok(SimReport { n_jobs, n_outcomes, n_sends, n_at_broker, n_ticks, n_turns, .. }) => {
+                    let numbers = [n_jobs as u64, n_outcomes as u64, n_sends, n_at_broker, n_ticks, n_turns];
                     sum.iter_mut().zip(numbers).for_each(|(sum, n)| *sum += n);
                 }
                 Err(failure) => panic!("{failure}"),
@@ -21,7 +21,7 @@ fn a_thousand_seeds_keep_every_rule() {
         }
         sum
     };
-    let [n_jobs, n_outcomes, n_sends, n_at_broker, n_ticks] = std::thread::scope(|scope| {
+    let [n_jobs, n_outcomes, n_sends, n_at_broker, n_ticks, n_turns] = std::thread::scope(|scope| {
         let half = scope.spawn(|| play(0..N_SEEDS / 2));
         let rest = play(N_SEEDS / 2..N_SEEDS);
         let half = half.join().expect("a failing seed has told its story above");
@@ -36,6 +36,7 @@ fn a_thousand_seeds_keep_every_rule() {
     assert!(n_sends > 10 * N_SEEDS, "{n_sends} deliveries sent");
     assert!(n_at_broker > 10 * N_SEEDS, "{n_at_broker} events at brokers");
     assert!(n_ticks > N_SEEDS, "{n_ticks} ticks made a job");
+    assert!(n_turns > N_SEEDS, "{n_turns} turns of fair keys were checked");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod logs;
 mod operator;
 mod rewrite;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -20,6 +21,7 @@ use forgerun_core::job::{IdempotencyKey, Input, Job, Lane, Name, QueueOrder, She
 use forgerun_core::log::LogBatch;
 use forgerun_core::queue::QueueId;
 use forgerun_core::record::{Record, RecordKey};
+use forgerun_core::related::RelatedTurns;
 use forgerun_core::rows::{Activity, Counts, KeyRow, LimitRow, Minute, MoreRows, NewResult, Outcome};
 use forgerun_core::set_aside::RowId;
 use forgerun_core::state::State;
@@ -208,10 +210,12 @@ impl Tables {
             ids.extend(&rows.due);
         }
         self.load_parked(&mut ids, &mut rows);
+        self.load_turns(wants, &mut ids, &mut rows);
         ids.retain(|id| self.aside.readable(RowId::Job(*id), &mut rows));
         rows.jobs = ids.iter().filter_map(|id| self.jobs.get(id)).cloned().collect();
         let limit = |key: Name| self.limits.get(&key).map(|row| (key, *row));
-        rows.limits = related::limits(&rows.jobs).keys.into_iter().filter_map(limit).collect();
+        let names = related::limits(&rows.jobs).keys.into_iter().chain(rows.turns.rows.iter().cloned());
+        rows.limits = names.filter_map(limit).collect();
         let record = |key: &RecordKey| self.records.get(key).map(|record| (key.clone(), record.clone()));
         rows.records = wants.records.iter().filter_map(record).collect();
         if let Some(due) = wants.due {
@@ -238,6 +242,23 @@ impl Tables {
             let found = self.head_of(&shelf, limits::UNPARK_MAX);
             ids.extend(&found);
             rows.shelves.insert(shelf, found);
+        }
+    }
+
+    fn load_turns(&self, wants: &Wants, ids: &mut BTreeSet<JobId>, rows: &mut Rows) {
+        rows.turns = related::turns(wants, &rows.shelves, &self.all_readable(ids));
+        for (shelf, &limit) in &rows.turns.behind {
+            let found = self.head_of(shelf, limit);
+            ids.extend(&found);
+            rows.shelves.insert(shelf.clone(), found);
+        }
+        for ((shelf, priority), &limit) in &rows.turns.without_key {
+            let first = ((Reverse(*priority), RelatedTurns::FIRST_PLACE), JobId::from_u128(0));
+            let on_shelf = self.shelves.get(shelf).into_iter().flat_map(|jobs| jobs.range(first..));
+            let of_priority = on_shelf.take_while(|((Reverse(of), _), _)| of == priority);
+            let found: Vec<JobId> = of_priority.take(limit).map(|&(_, id)| id).collect();
+            ids.extend(&found);
+            rows.behind_turns.insert((shelf.clone(), *priority), found);
         }
     }
 
@@ -379,6 +400,10 @@ impl Tables {
                 let on_shelf = self.shelves.get(&shelf).into_iter().flatten();
                 let oldest = on_shelf.min_by_key(|((_, place), _)| *place);
                 Page::Job(oldest.and_then(|(_, id)| self.readable(id)).cloned().map(Arc::new))
+            }
+            Query::Front { shelf, limit } => {
+                let ids = self.head_of(&shelf, limit);
+                Page::Jobs(ids.iter().filter_map(|id| self.readable(id)).cloned().collect())
             }
             Query::DeadLetters { limit } => {
                 let dead = self.shelves.iter().filter(|(shelf, _)| shelf.lane == Lane::Dead);

@@ -38,37 +38,86 @@ pub enum Query {
     Items(ExecutionId),
     Tombstone(ExecutionId),
     Jobs(Filter),
-    Shelf { shelf: Shelf, after: Option<JobId>, limit: usize },
+    Shelf {
+        shelf: Shelf,
+        after: Option<JobId>,
+        limit: usize,
+    },
     Oldest(Shelf),
-    DeadLetters { limit: usize },
-    Ahead { shelf: Shelf, order: QueueOrder, limit: usize },
+    /// The first jobs of a shelf, in the order of claims.
+    Front {
+        shelf: Shelf,
+        limit: usize,
+    },
+    DeadLetters {
+        limit: usize,
+    },
+    Ahead {
+        shelf: Shelf,
+        order: QueueOrder,
+        limit: usize,
+    },
     NextDue,
-    Queues { prefix: String },
+    Queues {
+        prefix: String,
+    },
     Counts(Name),
-    Activity { queue: Name, since: Minute },
+    Activity {
+        queue: Name,
+        since: Minute,
+    },
     Limit(Name),
-    Limits { prefix: String, limit: usize },
-    DeadLettersOf { client: ClientId, queue: Option<Name>, after: Option<JobId>, limit: usize },
-    ShelfNames { lane: Lane, after: String, limit: usize },
+    Limits {
+        prefix: String,
+        limit: usize,
+    },
+    DeadLettersOf {
+        client: ClientId,
+        queue: Option<Name>,
+        after: Option<JobId>,
+        limit: usize,
+    },
+    ShelfNames {
+        lane: Lane,
+        after: String,
+        limit: usize,
+    },
     Record(RecordKey),
-    Records { kind: RecordKind, group: Option<String>, after: String, limit: usize },
+    Records {
+        kind: RecordKind,
+        group: Option<String>,
+        after: String,
+        limit: usize,
+    },
     Client(ClientId),
     ApiKey([u8; 32]),
-    Journal { after: i64, limit: usize },
+    Journal {
+        after: i64,
+        limit: usize,
+    },
     JournalEnd,
     JournalBefore(Time),
     JobsById(Vec<JobId>),
     Outcomes(Vec<ExecutionId>),
     Webhook(WebhookId),
-    Webhooks { client: ClientId, after: Option<WebhookId>, limit: usize },
+    Webhooks {
+        client: ClientId,
+        after: Option<WebhookId>,
+        limit: usize,
+    },
     Delivery(DeliveryId),
     Deliveries(DeliveryFilter),
     NextDelivery,
     SigningKeys,
-    SetAside { limit: usize },
+    SetAside {
+        limit: usize,
+    },
     Operator(OperatorQuery),
     Logs(LogQuery),
-    LogSummary { job: JobId, attempt: Option<u32> },
+    LogSummary {
+        job: JobId,
+        attempt: Option<u32>,
+    },
     LogBytes(ClientId),
 }
 
@@ -377,6 +426,11 @@ impl dyn Store {
         page!(self, Query::Oldest(shelf), Job)
     }
 
+    /// The first jobs of a shelf, in the order in which claims take them.
+    pub async fn front(&self, shelf: Shelf, limit: usize) -> Result<Vec<Job>, Error> {
+        page!(self, Query::Front { shelf, limit }, Jobs)
+    }
+
     /// How many dead letters there are, over all queues; counting ends at `limit`.
     pub async fn dead_letters(&self, limit: usize) -> Result<u64, Error> {
         page!(self, Query::DeadLetters { limit }, Count)
@@ -387,9 +441,12 @@ impl dyn Store {
     pub async fn ahead(&self, job: &Job, limit: usize) -> Result<Option<JobsAhead>, Error> {
         let claimable = |shelf: &Shelf| match shelf.lane {
             Lane::External | Lane::BuiltIn => true,
-            Lane::Parked | Lane::Dead | Lane::Failed => false,
+            Lane::Parked | Lane::Dead | Lane::Failed | Lane::Behind => false,
         };
-        let Some(shelf) = job.shelf().filter(claimable) else { return Ok(None) };
+        // How soon the turn of a fair key comes depends on the other keys.
+        let Some(shelf) = job.shelf().filter(|shelf| claimable(shelf) && job.head.fair.is_none()) else {
+            return Ok(None);
+        };
         let order = job.order();
         let ahead: Result<JobsAhead, Error> = page!(self, Query::Ahead { shelf, order, limit }, Ahead);
         ahead.map(Some)

@@ -49,6 +49,7 @@ pub mod request;
 pub mod schedule;
 #[cfg(feature = "schema")]
 pub mod schema;
+pub mod shares;
 pub mod status;
 pub mod time;
 pub mod words;

@@ -11,6 +11,8 @@ export interface JobOptions {
   queue?: string | undefined;
   /** Higher goes first; -100 to 100. */
   priority?: number | undefined;
+  /** Jobs of a queue take turns by `key`, `weight` (1 to 100, default 1) turns at a time. */
+  fair?: { key: string; weight?: number } | undefined;
   /** How often the server tries a failed job again: 3. */
   maxRetries?: number | undefined;
   /** How long one attempt may take. */
@@ -67,6 +69,7 @@ export function jobOf(type: string, input: unknown, options: JobOptions): Record
     payload: input ?? null,
     queue: options.queue,
     priority: options.priority,
+    fair: options.fair,
     max_retries: options.maxRetries ?? MAX_RETRIES,
     timeout: options.timeout === undefined ? undefined : durationText(options.timeout),
     deadline: deadlineText(options.deadline),
@@ -82,6 +85,7 @@ export function envelope(type: string, input: unknown, options: Omit<NewJob, "ty
     options: omitUndefined({
       queue: options.queue,
       priority: options.priority,
+      fair: options.fair,
       retry: { max_attempts: (options.maxRetries ?? MAX_RETRIES) + 1 },
       timeout: options.timeout === undefined ? undefined : durationText(options.timeout),
       deadline: deadlineText(options.deadline),

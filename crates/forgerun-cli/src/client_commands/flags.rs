@@ -99,6 +99,9 @@ pub struct SubmitFlags {
     /// Higher goes first, -100 to 100 [default: 0]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i16).range(-100..=100))]
     pub(crate) priority: Option<i16>,
+    /// Take turns with the jobs of other keys in the queue; `customer-7:3` for weight 3, up to 100
+    #[arg(long, value_name = "KEY[:WEIGHT]", value_parser = fair)]
+    pub(crate) fair: Option<FairKey>,
     /// Number of retries after a failure; not with --kind alone [default: 3]
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
@@ -120,6 +123,23 @@ pub struct SubmitFlags {
     pub(crate) wait: Option<WaitLimit>,
     #[command(flatten)]
     pub(crate) connection: Connection,
+}
+
+/// A key, and its weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FairKey {
+    pub(crate) key: String,
+    pub(crate) weight: u8,
+}
+
+/// A key, with its weight behind the last colon if that is a number.
+fn fair(text: &str) -> Result<FairKey, String> {
+    let parts = text.rsplit_once(':').and_then(|(key, weight)| Some((key, weight.parse::<u16>().ok()?)));
+    let (key, weight) = parts.unwrap_or((text, 1));
+    match u8::try_from(weight) {
+        Ok(weight @ 1..=100) if !key.is_empty() => Ok(FairKey { key: key.to_owned(), weight }),
+        _ => Err("write KEY or KEY:WEIGHT, with a weight from 1 to 100".to_owned()),
+    }
 }
 
 /// How long to wait; `None` for as long as it takes.

@@ -158,6 +158,7 @@ fn forge(
     job = payload.into_iter().fold(job, Submit::raw_payload);
     job = flags.idempotency_key.iter().fold(job, Submit::idempotency_key);
     job = flags.priority.into_iter().fold(job, Submit::priority);
+    job = flags.fair.iter().fold(job, |job, fair| job.fair(&*fair.key, fair.weight));
     job = flags.retries.into_iter().fold(job, Submit::max_retries);
     job = flags.timeout.iter().fold(job, Submit::timeout);
     job = flags.deadline.iter().fold(job, Submit::deadline);
@@ -181,6 +182,7 @@ fn operations(
     job = flags.idempotency_key.iter().fold(job, Submission::idempotency_key);
     let members = [
         ("priority", flags.priority.map(Value::from)),
+        ("fair", flags.fair.as_ref().map(|fair| json!({"key": fair.key, "weight": fair.weight}))),
         ("maxRetries", flags.retries.map(Value::from)),
         ("timeout", flags.timeout.clone().map(Value::from)),
         ("deadline", flags.deadline.clone().map(Value::from)),

@@ -34,6 +34,8 @@ pub struct Submit {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) priority: Option<i16>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) fair: Option<FairKey>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) callback: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_mode: Option<&'static str>,
@@ -55,6 +57,13 @@ pub struct Submit {
     pub(super) key: Option<String>,
 }
 
+/// What a job takes turns by.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct FairKey {
+    key: String,
+    weight: u8,
+}
+
 impl Submit {
     /// Work of your own for workers outside, which get the payload as their argument. A failed attempt is retried three times by the
     /// server: see [`Submit::max_retries`].
@@ -67,6 +76,7 @@ impl Submit {
         Submit {
             form: "EXECUTE",
             work_kind: None,
+            fair: None,
             job_type: None,
             execution_at: None,
             payload: None,
@@ -148,6 +158,12 @@ impl Submit {
     /// Higher goes first; −100 to 100.
     pub fn priority(mut self, priority: i16) -> Submit {
         self.priority = Some(priority);
+        self
+    }
+
+    /// Takes turns with the jobs of other keys in its queue, by weight from 1 to 100.
+    pub fn fair(mut self, key: impl Into<String>, weight: u8) -> Submit {
+        self.fair = Some(FairKey { key: key.into(), weight });
         self
     }
 

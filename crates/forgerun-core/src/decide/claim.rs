@@ -1,4 +1,5 @@
-//! Claiming: queues in the order of the claim, then by priority, then by age.
+//! Claiming: queues in the order of the claim, then by priority, then by turns of fair keys, then
+//! by age.
 //!
 //! A job whose limit has no room is *parked*, so that it does not block the jobs behind it:
 //!
@@ -68,7 +69,7 @@ impl WorkingSet<'_> {
             }
             let (active_max, rate) = (self.active_max(&queue), self.rate(&queue));
             while jobs.len() < limit && !capped {
-                let Some(slot) = self.first_on(&shelf) else { break };
+                let Some((slot, turn_without_key)) = self.next_on(&shelf) else { break };
                 if self.holds_enough(&queue) {
                     queue_full = true;
                     self.closed.insert(shelf.clone());
@@ -90,6 +91,9 @@ impl WorkingSet<'_> {
                     break;
                 } else if self.may_go(slot)? {
                     self.hand_out(slot, claim)?;
+                    if let Some(turn) = turn_without_key {
+                        self.use_turn_without_key(turn);
+                    }
                     jobs.push(self.job(slot).clone());
                     rate.into_iter().for_each(|rate| self.use_turn(&queue, rate));
                 }

@@ -30,6 +30,7 @@
 //! | `client_limits.rs` | limits of clients, and what they use |
 //! | `webhooks.rs` | webhooks, and the keys that deliveries are signed with |
 //! | `deliveries.rs` | deliveries: written, claimed, settled, repeated |
+//! | `turns.rs` | turns of fair keys |
 //! | `pause.rs` | jobs and workflows: paused, resumed |
 //! | `due.rs` | effects of time: schedules, leases, timeouts, expiry, retention |
 //! | `records.rs` | records in the working set |
@@ -61,6 +62,7 @@ mod schemas;
 mod set_aside;
 mod sinks;
 mod submit;
+mod turns;
 mod waits;
 mod webhooks;
 mod work;

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use super::working_set::{Slot, WorkingSet};
 use super::{client_limits, queues};
 use crate::command::{Answer, NewJob, Refusal, Submit};
+use crate::fair::TurnNames;
 use crate::history::RetryStatus;
 use crate::id::{ClientId, JobId};
 use crate::job::{Cancellation, Conflict, IdempotencyKey, Job, Name, Unique};
@@ -24,6 +25,9 @@ pub(super) fn wants(submit: &Submit, wants: &mut Wants) {
             wants.jobs.insert(new.id);
         }
         wants.uniques.extend(new.head.unique.iter().map(|unique| unique.key));
+        if let Some(names) = TurnNames::of(&new.head) {
+            wants.limits.extend([names.queue, names.key]);
+        }
         wants.webhooks_of.insert(new.head.client);
         client_limits::wants(new.head.client, wants);
         let queue = new.head.queue_id();

@@ -4,6 +4,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::time::Duration;
 
 use super::client_limits;
@@ -15,6 +16,7 @@ use crate::client_limits::ClientUsage;
 use crate::command::{Answer, HeldJob, Owned, Refusal};
 use crate::decide::Batch;
 use crate::failure::{FailureGroup, FailureId};
+use crate::fair::PLACES_WITHOUT_KEY;
 use crate::history::{Event, EventKind, JournalEntry, RetryStatus};
 use crate::id::{ClientId, JobId, KeyId};
 use crate::invariants;
@@ -38,6 +40,8 @@ pub(super) struct WorkingSet<'a> {
     jobs: Vec<WorkingJob>,
     index: BTreeMap<JobId, Slot>,
     shelves: BTreeMap<Shelf, LoadedShelf>,
+    /// Jobs without a fair key that stand behind the loaded ones of a shelf, by priority.
+    behind_turns: BTreeMap<(Shelf, i16), BTreeSet<(QueueOrder, JobId)>>,
     pub(super) due: Vec<JobId>,
     pub(super) keys: BTreeMap<IdempotencyKey, KeyRow>,
     pub(super) uniques: BTreeMap<[u8; 32], JobId>,
@@ -75,6 +79,8 @@ struct WorkingJob {
     queue: Name,
     /// Its shelf in the working set.
     shelf: Option<Shelf>,
+    /// Its order there.
+    order: QueueOrder,
     /// Its facet in the counts.
     counted: Option<Facet>,
     changed: bool,
@@ -101,12 +107,13 @@ impl<'a> WorkingSet<'a> {
         for job in rows.jobs {
             index.insert(job.id, jobs.len());
             let queue = job.head.queue_id().key();
-            let (shelf, counted) = (job.shelf_in(&queue), Some(job.facet()));
+            let (shelf, order, counted) = (job.shelf_in(&queue), job.order(), Some(job.facet()));
             jobs.push(WorkingJob {
                 job,
                 input: None,
                 queue,
                 shelf,
+                order,
                 counted,
                 changed: false,
                 forgotten: false,
@@ -114,7 +121,8 @@ impl<'a> WorkingSet<'a> {
         }
         let mut shelves: BTreeMap<Shelf, LoadedShelf> = BTreeMap::new();
         for (shelf, ids) in rows.shelves {
-            let limit = asked.get(&shelf).copied().unwrap_or(limits::UNPARK_MAX);
+            let limit = asked.get(&shelf).or_else(|| rows.turns.behind.get(&shelf)).copied();
+            let limit = limit.unwrap_or(limits::UNPARK_MAX);
             let mut key = |id: &JobId| {
                 let entry: &WorkingJob = &jobs[*index.get(id)?];
                 if entry.shelf.as_ref() == Some(&shelf) {
@@ -128,6 +136,14 @@ impl<'a> WorkingSet<'a> {
             let cut = if more { jobs.last().copied() } else { None };
             shelves.insert(shelf, LoadedShelf { jobs, more, cut });
         }
+        let key_of = |id: &JobId| Some((jobs[*index.get(id)?].order, *id));
+        let further = rows.behind_turns.iter();
+        let behind_turns = further.map(|(of, ids)| (of.clone(), ids.iter().filter_map(key_of).collect()));
+        let behind_turns = behind_turns.collect();
+        let mut limits = rows.limits;
+        for name in rows.turns.rows {
+            limits.entry(name).or_default();
+        }
         let mut set = WorkingSet {
             now: batch.now,
             render,
@@ -135,10 +151,11 @@ impl<'a> WorkingSet<'a> {
             jobs,
             index,
             shelves,
+            behind_turns,
             due: rows.due,
             keys: rows.keys,
             uniques: rows.uniques,
-            limits: rows.limits,
+            limits,
             records: Records::new(rows.records),
             records_due: rows.records_due,
             clients: rows.clients,
@@ -235,11 +252,13 @@ impl<'a> WorkingSet<'a> {
         let slot = self.jobs.len();
         self.index.insert(job.id, slot);
         let queue = job.head.queue_id().key();
+        let order = job.order();
         let entry = WorkingJob {
             job,
             input: Some(input),
             queue,
             shelf: None,
+            order,
             counted: None,
             changed: true,
             forgotten: false,
@@ -356,26 +375,54 @@ impl<'a> WorkingSet<'a> {
 
     /// Moves the job to its shelf.
     pub(super) fn reshelve(&mut self, slot: Slot) {
+        let was = self.jobs[slot].counted;
         self.recount(slot);
+        self.line_up(slot, was);
         let entry = &mut self.jobs[slot];
-        let shelf = entry.job.shelf_in(&entry.queue);
+        let (shelf, order) = (entry.job.shelf_in(&entry.queue), entry.job.order());
         if shelf == entry.shelf {
             return;
         }
-        let key = (entry.job.order(), entry.job.id);
+        let key_before = (entry.order, entry.job.id);
+        let key = (order, entry.job.id);
         if let Some(stock) = entry.shelf.as_ref().and_then(|old| self.shelves.get_mut(old)) {
-            stock.jobs.remove(&key);
+            stock.jobs.remove(&key_before);
+        }
+        for jobs in self.behind_turns.values_mut() {
+            jobs.remove(&key_before);
         }
         if let Some(stock) = shelf.as_ref().and_then(|new| self.shelves.get_mut(new)) {
             // Behind the cut the store may have earlier jobs. And a limit is loaded with existing
             // jobs only, so a batch does not know the limit of a job it inserts.
-            let limit_unknown = entry.input.is_some() && entry.job.head.limit.is_some();
+            // Behind the line it is not handed out.
+            let may_go_out = shelf.as_ref().is_some_and(|shelf| shelf.lane != Lane::Behind);
+            let limit_unknown = may_go_out && entry.input.is_some() && entry.job.head.limit.is_some();
             let in_view = !stock.more || stock.cut.is_some_and(|cut| key < cut);
             if in_view && !limit_unknown {
                 stock.jobs.insert(key);
             }
         }
         entry.shelf = shelf;
+        entry.order = order;
+    }
+
+    /// Notes that the store has no job on this shelf.
+    pub(super) fn know_whole(&mut self, shelf: Shelf) {
+        self.shelves.entry(shelf).or_default();
+    }
+
+    /// Whether no loaded job of a shelf is left and the store may have more.
+    pub(super) fn is_used_up(&self, shelf: &Shelf) -> bool {
+        self.shelves.get(shelf).is_none_or(|stock| stock.more && stock.jobs.is_empty())
+    }
+
+    /// The first job of a shelf and priority that does not take turns.
+    pub(super) fn first_without_key(&self, shelf: &Shelf, priority: i16) -> Option<Slot> {
+        let from = ((Reverse(priority), PLACES_WITHOUT_KEY), JobId::from_u128(0));
+        let loaded = self.shelves.get(shelf)?.jobs.range(from..).next();
+        let further = self.behind_turns.get(&(shelf.clone(), priority)).and_then(BTreeSet::first);
+        let &((Reverse(of), _), id) = loaded.into_iter().chain(further).min()?;
+        if of == priority { self.find(id) } else { None }
     }
 
     /// The first job on a shelf.

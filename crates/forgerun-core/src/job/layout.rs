@@ -15,6 +15,7 @@ use super::{
 use crate::catalog::Kind;
 use crate::codec::{Corrupt, Field, Fields, Writer, micros, put_varint, take_slice};
 use crate::failure::FailureId;
+use crate::fair::Fair;
 use crate::history::History;
 use crate::id::{ClientId, ExecutionId, JobId};
 use crate::item::{Items, decode_items, encode_items};
@@ -47,6 +48,10 @@ impl Head {
         out.group(13, |out| self.retry.encode(out));
         if let Some(limit) = &self.limit {
             out.group(14, |out| encode_limit(limit, out));
+        }
+        if let Some(fair) = &self.fair {
+            out.text(70, Some(fair.key.as_str()));
+            out.number(71, fair.weight.into());
         }
         out.flag(15, self.hold);
         if let Some(unique) = &self.unique {
@@ -139,6 +144,11 @@ impl Head {
             12 => self.timeout = Some(field.span()?),
             13 => self.retry = RetryPolicy::decode(field.bytes)?,
             14 => self.limit = Some(decode_limit(field.bytes)?),
+            70 => {
+                let key = Name::new(field.str()?).ok_or(Corrupt)?;
+                self.fair = Some(Fair { key, weight: 1 });
+            }
+            71 => self.fair.as_mut().ok_or(Corrupt)?.weight = field.small()?,
             15 => self.hold = field.flag()?,
             16 => self.unique = Some(decode_unique(field.bytes)?),
             90 => self.unique_hidden = field.flag()?,
@@ -235,6 +245,7 @@ impl Job {
         out.flag(43, self.expired);
         out.flag(75, self.overdue);
         out.flag(70, self.paused);
+        out.number(80, self.turn.map_or(0, |turn| turn + 1));
         if let Some(FailureId(failure)) = self.failure {
             out.bytes(44, &failure.to_be_bytes());
         }
@@ -286,6 +297,7 @@ impl Job {
             43 => self.expired = field.flag()?,
             75 => self.overdue = field.flag()?,
             70 => self.paused = field.flag()?,
+            80 => self.turn = Some(field.number()?.checked_sub(1).ok_or(Corrupt)?),
             44 => {
                 let bytes = field.bytes.try_into().map_err(|_| Corrupt)?;
                 self.failure = Some(FailureId(u64::from_be_bytes(bytes)));

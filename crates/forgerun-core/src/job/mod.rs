@@ -22,6 +22,7 @@ use core::time::Duration;
 
 use crate::catalog::Kind;
 use crate::failure::FailureId;
+use crate::fair::{self, Fair, TurnNames};
 use crate::history::{Event, History};
 use crate::id::{ClientId, ExecutionId, JobId};
 use crate::item::{Item, Items, Tally};
@@ -136,6 +137,8 @@ pub struct Head {
     pub timeout_of_server: bool,
     pub retry: RetryPolicy,
     pub limit: Option<Limit>,
+    /// Its key and weight, if jobs of its queue take turns.
+    pub fair: Option<Fair>,
     /// Not started until a client activates it.
     pub hold: bool,
     /// The unique key, held in certain states.
@@ -192,6 +195,7 @@ impl Head {
             timeout_of_server: false,
             retry: RetryPolicy::manual(),
             limit: None,
+            fair: None,
             hold: false,
             unique: None,
             unique_hidden: false,
@@ -231,6 +235,11 @@ impl Head {
     pub fn queue_id(&self) -> QueueId {
         let owner = (!self.is_simulated()).then(|| self.owner());
         QueueId { owner, name: self.queue.clone() }
+    }
+
+    /// Of its fair key.
+    pub(crate) fn fair_weight(&self) -> u8 {
+        self.fair.as_ref().map_or(1, |fair| fair.weight)
     }
 
     /// The shelf on which workers find it once it is claimable.
@@ -358,6 +367,9 @@ pub struct Job {
     pub awaited_signal: Option<String>,
     /// Waiting for its [`Limit`]; see `decide/claim.rs`. Such a job has an `available_at` too.
     pub parked: Parked,
+    /// When its turn begins, in virtual time. Set for the one job of each fair key that stands in
+    /// line; see `fair.rs`.
+    pub turn: Option<u64>,
     /// Not claimable until it is resumed. Kept by jobs that have not ended only.
     pub paused: bool,
     pub lease: Option<Lease>,
@@ -428,10 +440,12 @@ pub enum Lane {
     Dead = 4,
     /// Failed, but not a dead letter: found by failure group.
     Failed = 5,
+    /// Claimable, but behind the job of its fair key that stands in line.
+    Behind = 6,
 }
 
 /// Where a store finds jobs of one lane, by priority (highest first), then by id. The name is the
-/// queue's key; for [`Lane::Parked`] the limit's key; for [`Lane::Dead`] and [`Lane::Failed`] the
+/// queue's key; for [`Lane::Parked`] the limit's key; for [`Lane::Behind`] the row of the fair key; for [`Lane::Dead`] and [`Lane::Failed`] the
 /// failure group (for dead letters without a group, the key of the queue as its owner's). A job is
 /// on one shelf at most.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -455,6 +469,7 @@ impl Job {
             available_at: None,
             awaited_signal: None,
             parked: Parked::No,
+            turn: None,
             paused: false,
             lease: None,
             updated_at: head.created_at,
@@ -479,9 +494,22 @@ impl Job {
         }
     }
 
-    /// Its order on its shelf: priority, then acceptance.
+    /// Its order on its shelf: priority, then its turn or acceptance.
     pub fn order(&self) -> QueueOrder {
-        (Reverse(self.head.priority), self.head.place.unwrap_or(self.id))
+        let accepted = self.head.place.unwrap_or(self.id);
+        let place = self.turn.map_or(accepted, |turn| fair::place(turn, accepted));
+        (Reverse(self.head.priority), place)
+    }
+
+    /// Its place on its shelf, if that is not its id.
+    pub fn place(&self) -> Option<JobId> {
+        let (_, place) = self.order();
+        (place != self.id).then_some(place)
+    }
+
+    /// Whether a worker may get it now, as far as it is up to the job.
+    pub(crate) fn is_claimable(&self) -> bool {
+        self.state == State::Queued && !self.paused && self.available_at.is_none()
     }
 
     /// The shelf, derived from the rest of the job.
@@ -500,7 +528,10 @@ impl Job {
             (State::Queued, Some(limit)) if self.parked == Parked::ForPlace => {
                 Some(Shelf { lane: Lane::Parked, name: limit.key.clone() })
             }
-            (State::Queued, _) if self.available_at.is_none() => Some(claimable()),
+            (State::Queued, _) if self.available_at.is_none() => match TurnNames::of(&self.head) {
+                Some(names) if self.turn.is_none() => Some(names.shelf()),
+                Some(_) | None => Some(claimable()),
+            },
             (State::Failed, _) => self.failed_shelf(),
             _ => None,
         }

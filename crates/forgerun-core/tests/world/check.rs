@@ -6,6 +6,7 @@ use std::vec::Vec;
 
 use forgerun_core::client_limits::ClientUsage;
 use forgerun_core::failure::{FailureBatch, FailureGroup};
+use forgerun_core::fair;
 use forgerun_core::history::{Event, EventKind, JournalEntry};
 use forgerun_core::id::JobId;
 use forgerun_core::invariants;
@@ -23,6 +24,7 @@ impl World {
         self.check_journal();
         self.check_counts();
         self.check_limits();
+        self.check_turns();
         self.check_references();
         self.check_post();
         self.check_failures();
@@ -95,7 +97,7 @@ impl World {
 
     fn check_limits(&self) {
         let limited = || self.jobs.values().filter_map(|job| Some((job, job.head.limit.as_ref()?)));
-        for (key, row) in &self.limits {
+        for (key, row) in self.limits.iter().filter(|(key, _)| !fair::is_about_turns(key)) {
             let held = limited().filter(|(job, limit)| limit.key == *key && job.state.is_active());
             assert_eq!(row.active as usize, held.count(), "the places taken of {key} are a recount");
         }
@@ -111,6 +113,26 @@ impl World {
             );
             let waits = job.parked == Parked::ForPlace;
             assert!(!waits || job.due_at().is_some(), "a job parked for a place is looked at again: {job:?}");
+        }
+    }
+
+    /// Of each fair key with claimable jobs one stands in line, and the rows say so.
+    fn check_turns(&self) {
+        let mut in_line: BTreeMap<Name, usize> = BTreeMap::new();
+        let mut n_keys: BTreeMap<Name, usize> = BTreeMap::new();
+        for job in self.jobs.values() {
+            let Some(names) = fair::TurnNames::of(&job.head) else { continue };
+            let claimable = job.state == State::Queued && !job.paused && job.available_at.is_none();
+            if claimable {
+                *in_line.entry(names.key).or_default() += usize::from(job.turn.is_some());
+            }
+            *n_keys.entry(names.queue).or_default() += usize::from(job.turn.is_some());
+        }
+        assert!(in_line.values().all(|&n| n == 1), "one job of each key is in line: {in_line:?}");
+        for (key, row) in self.limits.iter().filter(|(key, _)| fair::is_about_turns(key)) {
+            let n = n_keys.get(key).or_else(|| in_line.get(key)).copied().unwrap_or(0);
+            let active = if n_keys.contains_key(key) { row.active } else { row.active.min(1) };
+            assert_eq!(active as usize, n, "the row of {key:?} says what is in line");
         }
     }
 

@@ -13,7 +13,6 @@ pub(crate) mod flows;
 pub(crate) mod hooks;
 mod post;
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::vec;
@@ -137,9 +136,24 @@ impl World {
             ids.extend(&found);
             rows.shelves.insert(shelf, found);
         }
+        rows.turns = related::turns(wants, &rows.shelves, &self.found(&ids));
+        for (shelf, &limit) in &rows.turns.behind {
+            let found = self.head_of(shelf, limit);
+            ids.extend(&found);
+            rows.shelves.insert(shelf.clone(), found);
+        }
+        for ((shelf, priority), &limit) in &rows.turns.without_key {
+            let of_priority =
+                |id: &JobId| self.jobs[id].head.priority == *priority && self.jobs[id].turn.is_none();
+            let found: Vec<JobId> =
+                self.head_of(shelf, usize::MAX).into_iter().filter(of_priority).take(limit).collect();
+            ids.extend(&found);
+            rows.behind_turns.insert((shelf.clone(), *priority), found);
+        }
         rows.jobs = self.found(&ids);
         let limit = |key: Name| self.limits.get(&key).map(|row| (key, *row));
-        rows.limits = related::limits(&rows.jobs).keys.into_iter().filter_map(limit).collect();
+        let names = related::limits(&rows.jobs).keys.into_iter().chain(rows.turns.rows.iter().cloned());
+        rows.limits = names.filter_map(limit).collect();
         let record = |key: &RecordKey| Some((key.clone(), self.records.get(key)?.clone()));
         rows.records = wants.records.iter().filter_map(record).collect();
         if let Some(due) = wants.due {
@@ -168,7 +182,7 @@ impl World {
 
     fn head_of(&self, shelf: &Shelf, limit: usize) -> Vec<JobId> {
         let on_shelf = self.jobs.values().filter(|job| job.shelf().as_ref() == Some(shelf));
-        let order: BTreeSet<_> = on_shelf.map(|job| (Reverse(job.head.priority), job.id)).collect();
+        let order: BTreeSet<_> = on_shelf.map(|job| (job.order(), job.id)).collect();
         order.into_iter().take(limit).map(|(_, id)| id).collect()
     }
 

@@ -4,6 +4,7 @@
 
 use forgerun_core::Command;
 use forgerun_core::command::{Cancel, Idempotency, JobPause, NewJob, Owned, Retry, Submit, WorkerKind};
+use forgerun_core::fair::Fair;
 use forgerun_core::id::{ClientId, ExecutionId};
 use forgerun_core::job::{Conflict, Head, IdempotencyKey, Limit, Rate, Unique};
 use forgerun_core::queue::Owner;
@@ -173,6 +174,8 @@ impl Drawer {
                 on_conflict: [Conflict::Reject, Conflict::Ignore, Conflict::Replace][usize::from(how) % 3],
             });
             let rate = Some(Rate { count: 2, per: secs(2) });
+            let fair = || Fair::new(name(["x", "y", "z"][usize::from(how) % 3]), 1 + (how % 4) as u8);
+            head.fair = (self.taste != Taste::Splittable && flag(14)).then(fair).flatten();
             head.limit = match self.taste {
                 Taste::Scarce => Some(limit(Some(1))),
                 Taste::Wild if flag(13) => Some(match how % 3 {

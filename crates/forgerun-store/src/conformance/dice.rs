@@ -9,6 +9,7 @@ use forgerun_core::command::{
     Owned, Retry, Submit, Succeed, WorkError, WorkerKind,
 };
 use forgerun_core::delivery::Delivery;
+use forgerun_core::fair::Fair;
 use forgerun_core::item::{ItemEnd, ItemError, Items};
 use forgerun_core::job::{Conflict, Head, Input, Job, Limit, Rate, ResultRetention};
 use forgerun_core::random::SplitMix64;
@@ -214,6 +215,9 @@ fn draw_rules(dice: &mut Dice, now: Time, head: &mut Head) {
         let conflict = dice.pick(&[Conflict::Reject, Conflict::Ignore, Conflict::Replace]);
         let until = dice.one_in(3).then(|| now + Duration::from_secs(dice.below(60)));
         head.unique = Some(forgerun_core::job::Unique { until, ..unique(dice.below(3) as u8, conflict) });
+    }
+    if dice.one_in(3) {
+        head.fair = Fair::new(name(dice.pick(&KEYS)), 1 + dice.below(3) as u8);
     }
     if dice.one_in(3) {
         let rate = Rate { count: 1 + dice.below(3) as u32, per: Duration::from_secs(30) };

@@ -80,7 +80,7 @@ pub(super) fn at_once(key: &str, concurrency: u32) -> Limit {
 pub(super) fn shelf(lane: Lane, of: &str) -> Shelf {
     let name = match lane {
         Lane::External | Lane::Dead => mine(of),
-        Lane::BuiltIn | Lane::Parked | Lane::Failed => name(of),
+        Lane::BuiltIn | Lane::Parked | Lane::Failed | Lane::Behind => name(of),
     };
     Shelf { lane, name }
 }

@@ -16,6 +16,7 @@
 //! | `claim.rs` | who gets which job, with several nodes |
 //! | `time.rs` | what is due, and when something will be |
 //! | `keys.rs` | idempotency keys and unique keys, fifty at once |
+//! | `fair.rs` | fair keys, with several nodes |
 //! | `limits.rs` | limits on how many and how often, with several nodes |
 //! | `records.rs` | records that several nodes write at once |
 //! | `schedules.rs` | ticks that several nodes find at once |
@@ -41,6 +42,7 @@ pub mod claim;
 pub mod client_limits;
 pub mod clients;
 pub mod damage;
+pub mod fair;
 pub mod forget;
 pub mod journal;
 pub mod keys;

@@ -43,7 +43,7 @@ impl<'a> InsertedColumns<'a> {
             job_types: jobs().map(|job| job.head.job_type.as_str()).collect(),
             priorities: jobs().map(|job| job.head.priority).collect(),
             heads: jobs().map(|job| job.head.encode()).collect(),
-            places: jobs().map(|job| job.head.place.map(Uuid::from)).collect(),
+            places: jobs().map(|job| job.place().map(Uuid::from)).collect(),
             rest: UpdatedColumns::new(jobs()),
             input_jobs: with_input().map(|(job, _)| job.id.into()).collect(),
             inputs: with_input().map(|(_, input)| input.encode()).collect(),
@@ -118,6 +118,29 @@ impl UpdatedColumns {
         if !self.ids.is_empty() {
             let UpdatedColumns { ids, states, lanes, shelves, due_at, bodies } = self;
             pipeline.push(Sql::UpdateJobs, [ids, states, lanes, shelves, due_at, bodies]);
+        }
+    }
+}
+
+/// What can change of a job that takes turns: its place, too.
+pub(super) struct PlacedColumns {
+    rest: UpdatedColumns,
+    places: Vec<Option<Uuid>>,
+}
+
+impl PlacedColumns {
+    pub(super) fn new(updated: &[Job]) -> PlacedColumns {
+        let placed = || updated.iter().filter(|job| job.head.fair.is_some());
+        PlacedColumns {
+            rest: UpdatedColumns::new(placed()),
+            places: placed().map(|job| job.place().map(Uuid::from)).collect(),
+        }
+    }
+
+    pub(super) fn push<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
+        if !self.places.is_empty() {
+            let UpdatedColumns { ids, states, lanes, shelves, due_at, bodies } = &self.rest;
+            pipeline.push(Sql::UpdatePlacedJobs, [ids, states, lanes, shelves, due_at, bodies, &self.places]);
         }
     }
 }

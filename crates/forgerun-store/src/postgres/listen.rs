@@ -63,6 +63,7 @@ fn wakeups(node: u64, payload: &str) -> Vec<Wakeup> {
             b'3' => Lane::Parked,
             b'4' => Lane::Dead,
             b'5' => Lane::Failed,
+            b'6' => Lane::Behind,
             _ => return None,
         };
         Some(Shelf { lane, name: Name::joined(&line[1..]) })

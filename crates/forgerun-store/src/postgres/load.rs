@@ -11,7 +11,7 @@ use forgerun_core::codec::Corrupt;
 use forgerun_core::id::{ClientId, JobId};
 use forgerun_core::job::{Head, IdempotencyKey, Job, Name, Shelf};
 use forgerun_core::record::{Record, RecordKey, RecordKind};
-use forgerun_core::related::{self, RelatedLimits};
+use forgerun_core::related::{self, RelatedLimits, RelatedTurns};
 use forgerun_core::rows::{CountSet, Counts, KeyRow, LimitRow, MoreRows};
 use forgerun_core::scope::KeyScopes;
 use forgerun_core::set_aside::{RowId, Unreadable};
@@ -83,6 +83,7 @@ pub(super) async fn load(
     loaded.load_wants(connection, stage, wants, earlier).await?;
     loaded.check_uniques(wants, earlier)?;
     loaded.check_related(earlier)?;
+    loaded.load_turns(connection, stage, wants).await?;
     loaded.load_limits(connection, stage, &earlier.limits).await?;
     deliveries::load(connection, stage, wants, loaded.webhooks_exist, &mut loaded.rows).await?;
     Ok(loaded)
@@ -293,6 +294,62 @@ impl Loaded {
         Err(FailedTry::race("a key was set while it was looked up"))
     }
 
+    /// The turns of the loaded jobs, and the jobs that step forward. Their rows come before all limits in the order of keys.
+    async fn load_turns(
+        &mut self,
+        connection: &Connection,
+        stage: &StatementRunner<'_>,
+        wants: &Wants,
+    ) -> Result<(), FailedTry> {
+        let turns = related::turns(wants, &self.rows.shelves, &self.rows.jobs);
+        if turns.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = turns.rows.iter().map(Name::as_str).collect();
+        let behind: Vec<(i16, &str, i64)> = turns
+            .behind
+            .iter()
+            .map(|(shelf, &n)| (shelf.lane as i16, shelf.name.as_str(), n as i64))
+            .collect();
+        let without_key: Vec<(i16, &str, i64, i16)> = turns
+            .without_key
+            .iter()
+            .map(|((shelf, priority), &n)| (shelf.lane as i16, shelf.name.as_str(), n as i64, *priority))
+            .collect();
+        let first = Uuid::from(RelatedTurns::FIRST_PLACE);
+
+        let mut pipeline = Pipeline::new(connection);
+        pipeline.push(Sql::LockLimits, [&names]);
+        pipeline.push(Sql::FindLimits, [&names]);
+        for (lane, name, n) in &behind {
+            pipeline.push(Sql::LockShelf, [lane, name, n]);
+            pipeline.push(Sql::CountShelf, [lane, name, n]);
+        }
+        for (lane, name, n, priority) in &without_key {
+            pipeline.push(Sql::LockShelfFrom, [lane, name, n, priority, &first]);
+        }
+        let mut answers = stage.load(pipeline).await?.into_iter().skip(1);
+        let mut next = || answers.next().unwrap_or_default();
+        let limits: Result<Vec<_>, Error> = next().iter().map(read_limit).collect();
+        self.rows.limits.extend(limits.map_err(FailedTry::open)?);
+        for shelf in turns.behind.keys() {
+            let found = self.take_jobs(&next()).map_err(FailedTry::open)?;
+            let n_behind: i64 = next().first().map_or(Ok(0), |row| cell(row, 0)).map_err(FailedTry::open)?;
+            if found.is_empty() && n_behind > 0 {
+                // All that may step forward are held by others. Without them their key would seem to have no jobs.
+                return Err(FailedTry::race("the next jobs of a fair key are held by another transaction"));
+            }
+            self.rows.shelves.insert(shelf.clone(), found);
+        }
+        for of in turns.without_key.keys() {
+            let found = self.take_jobs(&next()).map_err(FailedTry::open)?;
+            self.rows.behind_turns.insert(of.clone(), found);
+        }
+        self.limits.extend(turns.rows.iter().cloned());
+        self.rows.turns = turns;
+        Ok(())
+    }
+
     /// Limits of the loaded jobs, in the order of their keys; then who waits for a place that may become free.
     async fn load_limits(
         &mut self,
@@ -319,8 +376,8 @@ impl Loaded {
         }
         let mut answers = stage.load(pipeline).await?.into_iter().skip(1);
         let mut next = || answers.next().unwrap_or_default();
-        self.rows.limits =
-            next().iter().map(read_limit).collect::<Result<_, _>>().map_err(FailedTry::open)?;
+        let limits: Result<Vec<_>, Error> = next().iter().map(read_limit).collect();
+        self.rows.limits.extend(limits.map_err(FailedTry::open)?);
         for shelf in parked {
             let found = self.take_jobs(&next()).map_err(FailedTry::open)?;
             let n_parked: i64 = next().first().map_or(Ok(0), |row| cell(row, 0)).map_err(FailedTry::open)?;
@@ -331,7 +388,7 @@ impl Loaded {
             }
             self.rows.shelves.insert(shelf, found);
         }
-        self.limits = all;
+        self.limits.append(&mut all);
         Ok(())
     }
 }
@@ -340,7 +397,8 @@ impl Loaded {
 /// jobs that workers hold. Two queues with one number wait for each other now and then.
 fn count_locks(exact: &[&CountSet]) -> Vec<i32> {
     let active = exact.iter().any(|set| set.active).then_some(0);
-    let queues = exact.iter().flat_map(|set| &set.queues).map(|queue| number_of(queue.as_str()));
+    let queues =
+        exact.iter().flat_map(|set| set.queues.union(&set.turns)).map(|queue| number_of(queue.as_str()));
     let locks: BTreeSet<i32> = queues.chain(active).collect();
     locks.into_iter().collect()
 }
@@ -355,8 +413,10 @@ fn number_of(queue: &str) -> i32 {
 /// The counts that are loaded without being locked.
 fn uncertain(wants: &Wants, exact_too: &CountSet) -> CountSet {
     let locked = |queue: &&Name| wants.exact.queues.contains(*queue) || exact_too.queues.contains(*queue);
+    let shelves = wants.shelves.keys().map(|shelf| &shelf.name);
     CountSet {
         queues: wants.counts.iter().filter(|queue| !locked(queue)).cloned().collect(),
+        turns: shelves.filter(|queue| !exact_too.turns.contains(*queue)).cloned().collect(),
         active: wants.active && !wants.exact.active && !exact_too.active,
     }
 }

@@ -49,6 +49,7 @@ mod rewrite;
 mod sql;
 mod tls;
 mod transact;
+mod turn_queues;
 mod value;
 mod write;
 
@@ -76,6 +77,7 @@ use listen::Listener;
 use lookups::Lookups;
 use plain_queues::PlainQueues;
 use pool::Pool;
+use turn_queues::TurnQueues;
 
 /// Wakeups kept for a subscriber that is slow to take them; past that it is told that it missed some.
 const WAKEUPS_MAX: usize = 1024;
@@ -132,6 +134,7 @@ pub struct Postgres {
     results: Lookups<ExecutionId, Box<StoredResult>>,
     front_cache: Arc<FrontCache>,
     plain: Arc<PlainQueues>,
+    turn_queues: Arc<TurnQueues>,
     /// Up to which job chunks of logs without a job were looked for.
     logs_swept_to: Mutex<JobId>,
     /// The part of the object store that belongs to this database.
@@ -197,6 +200,7 @@ impl Postgres {
             results,
             front_cache,
             plain: Arc::default(),
+            turn_queues: Arc::default(),
             logs_swept_to: Mutex::new(JobId::from_u128(0)),
             objects,
             news,
@@ -219,6 +223,7 @@ impl Store for Postgres {
                 self.writers.clone(),
                 self.options.clone(),
                 self.plain.clone(),
+                self.turn_queues.clone(),
                 wants,
                 decide,
             );

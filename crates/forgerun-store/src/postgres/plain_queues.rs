@@ -119,7 +119,7 @@ pub(super) async fn submit(
         return Ok(None);
     }
     let Some(counts) = plain.of(wants) else { return Ok(None) };
-    let uncertain = CountSet { queues: wants.counts.clone(), active: false };
+    let uncertain = CountSet { queues: wants.counts.clone(), ..CountSet::default() };
     let changes = decide_safely(decide, Rows { counts: counts.clone(), uncertain, ..Rows::default() })?;
     if !changes.more.is_empty() || !changes.exact.is_empty() {
         return Ok(None);
@@ -147,7 +147,7 @@ fn holds_nothing(wants: &Wants) -> bool {
     #[rustfmt::skip]
     let Wants {
         records: _, counts: _, active: _, webhooks_of: _,
-        jobs, jobs_sought, shelves, due, keys, uniques, uniques_of, clients, exact,
+        jobs, jobs_sought, shelves, due, keys, uniques, uniques_of, clients, limits, exact,
         webhooks, deliveries, chains, deliveries_due, deliveries_failed, signing_keys,
     } = wants;
     jobs.is_empty()
@@ -158,6 +158,7 @@ fn holds_nothing(wants: &Wants) -> bool {
         && uniques.is_empty()
         && uniques_of.is_empty()
         && clients.is_empty()
+        && limits.is_empty()
         && exact.is_empty()
         && webhooks.is_empty()
         && deliveries.is_empty()

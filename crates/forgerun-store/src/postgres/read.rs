@@ -225,6 +225,11 @@ impl ReadConnection<'_> {
             }
             Query::Jobs(filter) => Page::JobList(self.list_jobs(filter).await?),
             Query::Shelf { shelf, after, limit } => self.shelf(shelf, after, limit).await?,
+            Query::Front { shelf, limit } => {
+                let (lane, name) = (shelf.lane as i16, shelf.name.as_str());
+                let rows = self.rows(Sql::ReadFrontJobs, &[&lane, &name, &bounded(limit)]).await?;
+                Page::Jobs(readable_all(&rows, read_job)?)
+            }
             Query::Oldest(shelf) => {
                 let (lane, name) = (shelf.lane as i16, shelf.name.as_str());
                 let limit = bounded(PRIORITIES_LOOKED_AT_MAX);
@@ -402,7 +407,7 @@ impl ReadConnection<'_> {
         let rows = match shelf.lane {
             Lane::Dead => self.rows(Sql::ReadDead, &[&name, &after, &limit]).await?,
             Lane::Failed => self.rows(Sql::ReadFailed, &[&name, &after, &limit]).await?,
-            Lane::External | Lane::BuiltIn | Lane::Parked => {
+            Lane::External | Lane::BuiltIn | Lane::Parked | Lane::Behind => {
                 self.rows(Sql::ReadShelf, &[&lane, &name, &after, &limit]).await?
             }
         };

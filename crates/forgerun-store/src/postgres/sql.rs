@@ -79,6 +79,14 @@ statements! {
          ORDER BY priority DESC, coalesce(place, id)
          LIMIT $3::bigint
            FOR UPDATE SKIP LOCKED";
+    /// The same from a place on, within a priority.
+    LockShelfFrom = "
+        SELECT id, head, body
+          FROM jobs
+         WHERE lane = $1::smallint AND shelf = $2::text AND priority = $4::smallint AND coalesce(place, id) >= $5::uuid
+         ORDER BY coalesce(place, id)
+         LIMIT $3::bigint
+           FOR UPDATE SKIP LOCKED";
     CountShelf = "
         SELECT count(*)
           FROM (SELECT FROM jobs WHERE lane = $1::smallint AND shelf = $2::text LIMIT $3::bigint) AS head";
@@ -227,6 +235,13 @@ statements! {
            SET state = new.state, lane = new.lane, shelf = new.shelf, due_at = new.due_at, body = new.body
           FROM unnest($1::uuid[], $2::smallint[], $3::smallint[], $4::text[], $5::bigint[], $6::bytea[])
             AS new (id, state, lane, shelf, due_at, body)
+         WHERE jobs.id = new.id";
+    /// Of jobs that take turns the place changes, too.
+    UpdatePlacedJobs = "
+        UPDATE jobs
+           SET state = new.state, lane = new.lane, shelf = new.shelf, due_at = new.due_at, body = new.body, place = new.place
+          FROM unnest($1::uuid[], $2::smallint[], $3::smallint[], $4::text[], $5::bigint[], $6::bytea[], $7::uuid[])
+            AS new (id, state, lane, shelf, due_at, body, place)
          WHERE jobs.id = new.id";
     DeleteJobs = "DELETE FROM jobs WHERE id = ANY ($1::uuid[])";
     InsertMarks = marks::INSERT;
@@ -396,6 +411,12 @@ statements! {
     /// Along the index from which claims take: of one priority, the older comes first.
     ReadFront = "
         SELECT priority, coalesce(place, id)
+          FROM jobs
+         WHERE lane = $1::smallint AND shelf = $2::text
+         ORDER BY priority DESC, coalesce(place, id)
+         LIMIT $3::bigint";
+    ReadFrontJobs = "
+        SELECT id, head, body
           FROM jobs
          WHERE lane = $1::smallint AND shelf = $2::text
          ORDER BY priority DESC, coalesce(place, id)

@@ -27,6 +27,7 @@ use super::pipeline::Pipeline;
 use super::plain_queues::{PlainQueues, submit};
 use super::pool::{Pool, PooledConnection};
 use super::sql::Sql;
+use super::turn_queues::TurnQueues;
 use super::write::Writes;
 use crate::{Decide, Error, Fault};
 
@@ -187,11 +188,13 @@ pub(super) async fn transact(
     pool: Arc<Pool>,
     options: Options,
     plain: Arc<PlainQueues>,
+    turn_queues: Arc<TurnQueues>,
     wants: Wants,
     mut decide: Decide,
 ) -> Result<Changes, Error> {
     let pooled = pool.take().await?;
     let mut earlier = EarlierTries::default();
+    earlier.exact.turns.extend(turn_queues.of(&wants).cloned());
     let mut is_first = true;
     let mut job_existed = false;
     let mut n = 1;
@@ -204,7 +207,7 @@ pub(super) async fn transact(
             {
                 return Ok(changes);
             }
-            attempt(connection, &stage, &wants, &mut earlier, &plain, &mut decide).await
+            attempt(connection, &stage, &wants, &mut earlier, (&plain, &turn_queues), &mut decide).await
         };
         let failed_try = match tried.await {
             Ok(changes) => {
@@ -248,12 +251,13 @@ async fn attempt(
     stage: &StatementRunner<'_>,
     wants: &Wants,
     earlier: &mut EarlierTries,
-    plain: &PlainQueues,
+    (plain, turn_queues): (&PlainQueues, &TurnQueues),
     decide: &mut Decide,
 ) -> Result<Changes, FailedTry> {
     let wants = &wants.with(&earlier.more);
     let mut loaded = load(connection, stage, wants, earlier).await?;
     plain.note(wants, &loaded);
+    turn_queues.note(earlier.exact.turns.iter(), &loaded.rows);
     let rows = std::mem::take(&mut loaded.rows);
     let changes = decide_safely(decide, Rows { more: earlier.more.clone(), ..rows })?;
     if !changes.more.is_empty() {
@@ -262,6 +266,7 @@ async fn attempt(
     }
     if !changes.exact.is_empty() {
         earlier.exact.queues.extend(changes.exact.queues);
+        earlier.exact.turns.extend(changes.exact.turns);
         earlier.exact.active |= changes.exact.active;
         return Err(FailedTry::limits());
     }

@@ -14,7 +14,7 @@ use forgerun_core::time::Time;
 use tokio_postgres::types::ToSql;
 
 use super::aside::SetAsideColumns;
-use super::columns::{Clients, EndedColumns, HeldBlobs, InsertedColumns, UpdatedColumns};
+use super::columns::{Clients, EndedColumns, HeldBlobs, InsertedColumns, PlacedColumns, UpdatedColumns};
 use super::connect::Connection;
 use super::deliveries::WebhookColumns;
 use super::listen;
@@ -30,6 +30,7 @@ pub(super) struct Writes<'a> {
     born: InsertedColumns<'a>,
     changed: UpdatedColumns,
     marks: MarkChanges,
+    placed: PlacedColumns,
     held: HeldBlobs,
     gone: ForgottenColumns,
     ended: EndedColumns<'a>,
@@ -51,8 +52,9 @@ impl<'a> Writes<'a> {
         let news = at.is_some() || to_deliver || changes.wake_all || !changes.woken.is_empty();
         Writes {
             born: InsertedColumns::new(&changes.inserted),
-            changed: UpdatedColumns::new(&changes.updated),
             marks: MarkChanges::new(changes),
+            changed: UpdatedColumns::new(changes.updated.iter().filter(|job| job.head.fair.is_none())),
+            placed: PlacedColumns::new(&changes.updated),
             held: HeldBlobs::new(changes),
             gone: ForgottenColumns::new(&changes.forgotten),
             ended: EndedColumns::new(changes),
@@ -84,6 +86,7 @@ impl<'a> Writes<'a> {
     fn push_others<'p>(&'p self, pipeline: &mut Pipeline<'p>) {
         self.changed.push(pipeline);
         self.marks.push(pipeline);
+        self.placed.push(pipeline);
         self.held.push(pipeline);
         // Before jobs are forgotten, whose deliveries go with them.
         self.posted.push(pipeline);

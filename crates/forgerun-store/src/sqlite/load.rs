@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use forgerun_core::codec::Corrupt;
 use forgerun_core::id::JobId;
 use forgerun_core::job::Shelf;
-use forgerun_core::related::{self, RelatedLimits};
+use forgerun_core::related::{self, RelatedLimits, RelatedTurns};
 use forgerun_core::rows::{DueWant, KeyRow, LimitRow};
 use forgerun_core::set_aside::{RowId, Unreadable};
 use forgerun_core::time::Time;
@@ -31,6 +31,15 @@ statements! {
         FROM jobs INDEXED BY jobs_shelf
         WHERE lane = ?1 AND shelf = ?2
         ORDER BY priority DESC, coalesce(place, id)
+        LIMIT ?3
+    ";
+
+    /// The same from a place on, within a priority.
+    SHELF_FROM = "
+        SELECT n, id, head, body
+        FROM jobs INDEXED BY jobs_shelf
+        WHERE lane = ?1 AND shelf = ?2 AND priority = ?4 AND coalesce(place, id) >= ?5
+        ORDER BY coalesce(place, id)
         LIMIT ?3
     ";
 
@@ -86,6 +95,7 @@ pub(super) fn load(db: &Connection, wants: &Wants, cache: &mut WriterCache) -> R
     loaded.sought(db, wants, cache)?;
     let holders = loaded.uniques(db, &related::uniques(wants, &loaded.rows.jobs))?;
     loaded.jobs(db, &holders, cache)?;
+    loaded.turns(db, wants)?;
     loaded.limits(db)?;
     loaded.counts(db, wants)?;
     records::load(db, wants, &mut loaded.rows)?;
@@ -167,6 +177,22 @@ impl Loaded {
         Ok(())
     }
 
+    /// The rows of turns are loaded with those of limits.
+    fn turns(&mut self, db: &Connection, wants: &Wants) -> Result<(), Error> {
+        let turns = related::turns(wants, &self.rows.shelves, &self.rows.jobs);
+        for (shelf, &limit) in &turns.behind {
+            self.shelf(db, shelf, limit)?;
+        }
+        for ((shelf, priority), &limit) in &turns.without_key {
+            let first = RelatedTurns::FIRST_PLACE.to_bytes();
+            let params = params![shelf.lane as u8, shelf.name.as_str(), sql_limit(limit), priority, first];
+            let found = self.take_all(db, SHELF_FROM, params)?;
+            self.rows.behind_turns.insert((shelf.clone(), *priority), found);
+        }
+        self.rows.turns = turns;
+        Ok(())
+    }
+
     fn limits(&mut self, db: &Connection) -> Result<(), Error> {
         let RelatedLimits { keys, parked } = related::limits(&self.rows.jobs);
         for shelf in parked {
@@ -175,7 +201,7 @@ impl Loaded {
         let mut statement = db.prepare_cached(LIMIT)?;
         let read =
             |row: &Row<'_>| Ok(LimitRow { active: row.get(0)?, turn_at: Time::from_micros(row.get(1)?) });
-        for key in keys {
+        for key in keys.into_iter().chain(self.rows.turns.rows.iter().cloned()) {
             if let Some(limit) = statement.query_row(params![key.as_str()], read).optional()? {
                 self.rows.limits.insert(key, limit);
             }

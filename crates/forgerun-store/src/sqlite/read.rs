@@ -91,6 +91,14 @@ statements! {
         LIMIT ?3
     ";
 
+    FRONT_JOBS = "
+        SELECT id, head, body
+        FROM jobs INDEXED BY jobs_shelf
+        WHERE lane = ?1 AND shelf = ?2
+        ORDER BY priority DESC, coalesce(place, id)
+        LIMIT ?3
+    ";
+
     /// The first job of the next lower priority: one step in the index.
     FRONT_BELOW = "
         SELECT priority, coalesce(place, id), id
@@ -206,6 +214,10 @@ pub(super) fn read(db: &Connection, recent: &ReadCache, query: &Query) -> Result
             let after = after.map_or(Vec::new(), |id| id.to_bytes().to_vec());
             let params = params![shelf.lane as u8, shelf.name.as_str(), after, sql_limit(*limit)];
             Page::Jobs(readable_jobs(db, SHELF, params)?)
+        }
+        Query::Front { shelf, limit } => {
+            let params = params![shelf.lane as u8, shelf.name.as_str(), sql_limit(*limit)];
+            Page::Jobs(readable_jobs(db, FRONT_JOBS, params)?)
         }
         Query::Oldest(shelf) => match oldest(db, shelf)? {
             Some(id) => {

@@ -100,6 +100,7 @@ fn path_of(query: &Query) -> ReadPath {
         Query::Jobs(_)
         | Query::Shelf { .. }
         | Query::Oldest(_)
+        | Query::Front { .. }
         | Query::DeadLetters { .. }
         | Query::Queues { .. }
         | Query::Counts(_)

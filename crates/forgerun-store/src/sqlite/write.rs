@@ -44,6 +44,13 @@ statements! {
         WHERE n = ?1
     ";
 
+    /// The same for a job that takes turns: its place changes.
+    UPDATE_PLACED_JOB = "
+        UPDATE jobs
+        SET state = ?2, lane = ?3, shelf = ?4, due_at = ?5, body = ?6, place = ?7
+        WHERE n = ?1
+    ";
+
     NUMBER = "
         SELECT n
         FROM jobs
@@ -209,7 +216,7 @@ fn insert_jobs(
         row.put(job.due_at().map(|due| due.as_micros()))?;
         row.put(job.head.encode())?;
         row.put(job.encode())?;
-        row.put(job.head.place.map(|place| place.to_bytes()))
+        row.put(job.place().map(|place| place.to_bytes()))
     })?;
     if db.last_insert_rowid() != before + inserted.len() as i64 {
         return Err(Error::new(Fault::Corrupt, "new jobs are not numbered one after the other"));
@@ -230,14 +237,16 @@ fn update_jobs(db: &Connection, updated: &[Job], numbers: &JobMap<i64>) -> Resul
             None => number(db, job.id)?,
         };
         let shelf = job.shelf();
-        update.execute(params![
-            n,
-            job.state.as_u8(),
-            shelf.as_ref().map(|shelf| shelf.lane as u8),
-            shelf.as_ref().map(|shelf| shelf.name.as_str()),
-            job.due_at().map(|due| due.as_micros()),
-            job.encode(),
-        ])?;
+        let (lane, name) = (shelf.as_ref().map(|shelf| shelf.lane as u8), shelf.as_ref());
+        let (name, due_at) = (name.map(|shelf| shelf.name.as_str()), job.due_at().map(|due| due.as_micros()));
+        let (state, body) = (job.state.as_u8(), job.encode());
+        if job.head.fair.is_some() {
+            let place = job.place().map(|place| place.to_bytes());
+            let mut update = db.prepare_cached(UPDATE_PLACED_JOB)?;
+            update.execute(params![n, state, lane, name, due_at, body, place])?;
+        } else {
+            update.execute(params![n, state, lane, name, due_at, body])?;
+        }
     }
     Ok(())
 }

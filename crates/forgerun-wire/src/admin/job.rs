@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::error::FailedAttemptView;
 use crate::forge::EventView;
+use crate::shares::FairView;
 use crate::{outcome, readable, status, time, words};
 
 /// A job in a list.
@@ -144,6 +145,8 @@ pub struct AdminJobDetail {
     pub job: AdminJob,
     /// Higher goes first within its queue.
     pub priority: i16,
+    /// What it takes turns by within its queue and priority.
+    pub fair: Option<FairView>,
     /// The workflow that it is a step of, or that it is.
     pub workflow_id: Option<String>,
     /// By when it must have ended, if it has a deadline that counts.
@@ -192,6 +195,7 @@ impl AdminJobDetail {
         AdminJobDetail {
             job: AdminJob::new(job),
             priority: job.head.priority,
+            fair: job.head.fair.as_ref().map(FairView::new),
             workflow_id: workflow(job).map(|id| id.to_string()),
             deadline: job.deadline().map(time::millis),
             max_attempts: job.head.retry.attempts_max,

@@ -4,6 +4,7 @@ use forgerun_core::rows::{Activity, Counts};
 use forgerun_core::state::Facet;
 use serde::{Deserialize, Serialize};
 
+use crate::shares::FairView;
 use crate::time;
 
 /// All queues of one name.
@@ -32,6 +33,9 @@ pub struct AdminQueue {
     pub paused: bool,
     /// Since when.
     pub paused_at: Option<String>,
+    /// Keys with waiting jobs that take turns, as far as they are next in line: up to 20 for each queue of the name.
+    #[serde(default)]
+    pub fair_keys: Vec<FairView>,
     /// What the operator set for each queue of the name.
     pub limits: QueueLimits,
     /// What happened within the last minute, per second.
@@ -57,6 +61,7 @@ impl AdminQueue {
             unattended: false,
             paused: false,
             paused_at: None,
+            fair_keys: Vec::new(),
             limits: QueueLimits::default(),
             last_minute: QueueFigures::default(),
             last_hour: QueueFigures::default(),

@@ -55,6 +55,7 @@ const OF_ITEM: ItemMembers = ItemMembers {
         "callback",
         "idempotency_key",
         "priority",
+        "fair",
         "retry_mode",
         "max_retries",
         "timeout",

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
+use forgerun_core::fair::Fair;
 use forgerun_core::job::JobForm;
 use forgerun_core::limits::NAME_BYTES_MAX;
 use forgerun_core::retry::Mode;
@@ -17,7 +18,7 @@ use crate::members::UnknownMembers;
 use crate::problem::{RefusedRequest, Violation};
 use crate::reader::{BodyReader, LooseMembers};
 use crate::request_body;
-use crate::{time, words};
+use crate::{shares, time, words};
 
 /// A submission whose shape is right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct SubmitRequest {
     pub queue: Option<String>,
     /// Higher goes first.
     pub priority: Option<i16>,
+    /// Whom its queue shares itself between.
+    pub fair: Option<Fair>,
     /// Whether the server retries by itself.
     pub retry_mode: Option<Mode>,
     /// How often the server retries real work by itself.
@@ -88,6 +91,8 @@ request_body! {
         "idempotency_key": maybe(short(NAME_BYTES_MAX)),
         /// Jobs with a higher priority go first.
         "priority": priority(),
+        /// Jobs of a queue and priority take turns by key, `weight` (1 to 100, default 1) turns at a time.
+        "fair": shares::schema(),
         /// Whether the server retries by itself.
         "retry_mode": retry_mode(),
         /// How often the server retries by itself. Only beside `job_type`; 0 if absent.
@@ -134,6 +139,7 @@ struct Members {
     job_type: Option<String>,
     queue: Option<String>,
     priority: Option<i64>,
+    fair: Option<Box<RawValue>>,
     retry_mode: Option<String>,
     max_retries: Option<i64>,
     timeout: Option<String>,
@@ -149,6 +155,7 @@ impl Members {
         Members {
             payload: members.raw("payload"),
             priority: members.number("priority"),
+            fair: members.raw("fair"),
             form: members.text("type"),
             execution_at: members.text("execution_at"),
             callback: members.text("callback"),
@@ -189,6 +196,8 @@ fn read(reader: &mut BodyReader, members: Members) -> Option<SubmitRequest> {
     let tags = members.tags.and_then(|tags| reader.value_of(body::tags(tags)));
     let unique_key = members.unique_key.and_then(|text| reader.value_of(unique_key(text)));
     let priority = members.priority.and_then(|number| reader.value_of(body::priority(number)));
+    let fair =
+        members.fair.and_then(|fair| reader.value_of(shares::read(&fair).map_err(|bad| bad.violation())));
     let retry_mode =
         members.retry_mode.and_then(|word| reader.value_of(body::retry_mode("retry_mode", &word)));
     Some(SubmitRequest {
@@ -200,6 +209,7 @@ fn read(reader: &mut BodyReader, members: Members) -> Option<SubmitRequest> {
         job_type,
         queue: members.queue,
         priority,
+        fair,
         retry_mode,
         max_retries,
         timeout,

@@ -9,6 +9,7 @@ mod known;
 use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
+use forgerun_core::fair::Fair;
 use forgerun_core::id::JobId;
 use forgerun_core::job::{BadQueueName, Name};
 use forgerun_core::limits::NAME_BYTES_MAX;
@@ -26,6 +27,7 @@ use super::unique::{self, Uniqueness};
 use super::{retry, typos};
 use crate::body::{self, Deadline};
 use crate::problem::{RefusedRequest, Violation};
+use crate::shares;
 
 pub(crate) use defaults::DefaultOptions;
 use known::OPTIONS;
@@ -46,6 +48,7 @@ pub struct JobEnvelope {
     pub queue: Option<Name>,
     /// Higher goes first.
     pub priority: i16,
+    pub fair: Option<Fair>,
     pub args: Vec<u8>,
     /// Metadata as received; may be empty.
     pub meta: Vec<u8>,
@@ -141,6 +144,7 @@ impl<'a> EnvelopeReader<'a, '_> {
         let id = self.id();
         let queue = self.queue();
         let priority = self.priority();
+        let fair = self.fair();
         let meta = self.meta();
         let tags = self.tags();
         let timeout = self.span("timeout_ms", "timeout");
@@ -167,6 +171,7 @@ impl<'a> EnvelopeReader<'a, '_> {
             job_type: job_type.unwrap_or_default(),
             queue,
             priority: priority.unwrap_or(0),
+            fair,
             args,
             meta,
             tags,
@@ -324,6 +329,16 @@ impl<'a> EnvelopeReader<'a, '_> {
             self.violations.add_value(Kind::MalformedRequest, &path, value, detail, "range");
         }
         priority
+    }
+
+    fn fair(&mut self) -> Option<Fair> {
+        let (path, value) = self.option(&["fair"])?;
+        let read = shares::read(value);
+        if let Err(bad) = &read {
+            let path = if bad.member.is_empty() { path } else { format!("{path}.{}", bad.member) };
+            self.violations.add(Kind::MalformedRequest, &path, bad.detail, bad.constraint);
+        }
+        read.ok()
     }
 
     fn meta(&mut self) -> Vec<u8> {
@@ -514,6 +529,7 @@ impl<'a> EnvelopeReader<'a, '_> {
             ("retry", self.retry_given()),
             ("unique", self.option(&["unique"]).map(|(_, value)| value)),
             ("rate_limit", self.option(&["rate_limit"]).map(|(_, value)| value)),
+            ("fair", self.option(&["fair"]).map(|(_, value)| value)),
         ] {
             if let Some(value) = value {
                 given.put(name, value.get());

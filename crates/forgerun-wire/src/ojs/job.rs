@@ -185,9 +185,12 @@ impl JobView<'_> {
             map.serialize_entry("work_kind", definition.work_kind.as_str())?;
         }
         map.serialize_entry("retry", &RetryView { policy: &head.retry, given: kept.retry })?;
-        for (name, given) in
-            [("unique", kept.unique), ("rate_limit", kept.rate_limit), ("schema", kept.schema)]
-        {
+        for (name, given) in [
+            ("unique", kept.unique),
+            ("rate_limit", kept.rate_limit),
+            ("fair", kept.fair),
+            ("schema", kept.schema),
+        ] {
             if let Some(given) = given {
                 map.serialize_entry(name, given)?;
             }

@@ -20,6 +20,9 @@ pub struct Kept<'a> {
     /// The named limit.
     #[serde(borrow)]
     pub rate_limit: Option<&'a RawValue>,
+    /// The fair key.
+    #[serde(borrow)]
+    pub fair: Option<&'a RawValue>,
     /// A moment to begin.
     #[serde(borrow)]
     pub scheduled_at: Option<&'a RawValue>,

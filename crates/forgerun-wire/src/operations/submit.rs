@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
+use forgerun_core::fair::Fair;
 use forgerun_core::limits::NAME_BYTES_MAX;
 use forgerun_core::retry::Mode;
 use forgerun_core::work::WorkKind;
@@ -15,7 +16,7 @@ use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
 use crate::problem::{RefusedRequest, Violation};
 use crate::reader::{BodyReader, LooseMembers};
-use crate::request_body;
+use crate::{request_body, shares};
 
 /// A submission whose shape is right.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct SubmitRequest {
     pub work_kind: Option<WorkKind>,
     /// Higher goes first.
     pub priority: Option<i16>,
+    /// Whom its queue shares itself between.
+    pub fair: Option<Fair>,
     /// Whom to tell.
     pub callback: Option<String>,
     /// Whether the server retries by itself.
@@ -59,6 +62,8 @@ request_body! {
         "work_kind": work_kind(),
         /// Jobs with a higher priority go first.
         "priority": priority(),
+        /// Jobs of a queue and priority take turns by key, `weight` (1 to 100, default 1) turns at a time.
+        "fair": shares::schema(),
         /// Where to send notifications: http or https.
         "callback": maybe(url()),
         /// Whether the server retries by itself.
@@ -115,6 +120,7 @@ struct Members {
     #[serde(rename = "work_kind")]
     work_kind: Option<String>,
     priority: Option<i64>,
+    fair: Option<Box<RawValue>>,
     callback: Option<String>,
     #[serde(rename = "retry_mode")]
     retry_mode: Option<String>,
@@ -130,6 +136,7 @@ impl Members {
         Members {
             parameters: members.raw("parameters"),
             priority: members.number("priority"),
+            fair: members.raw("fair"),
             max_retries: members.number("maxRetries"),
             timeout: members.text("timeout"),
             deadline: members.text("deadline"),
@@ -157,6 +164,8 @@ fn read(reader: &mut BodyReader, members: Members, type_needed: bool) -> SubmitR
     let parameters = members.parameters.and_then(|given| parameters(reader, given));
     let work_kind = members.work_kind.and_then(|word| reader.value_of(body::work_kind(&word)));
     let priority = members.priority.and_then(|number| reader.value_of(body::priority(number)));
+    let fair =
+        members.fair.and_then(|fair| reader.value_of(shares::read(&fair).map_err(|bad| bad.violation())));
     let retry_mode =
         members.retry_mode.and_then(|word| reader.value_of(body::retry_mode("retry_mode", &word)));
     let timeout = members.timeout.and_then(|text| reader.value_of(body::span("timeout", &text)));
@@ -170,6 +179,7 @@ fn read(reader: &mut BodyReader, members: Members, type_needed: bool) -> SubmitR
         queue: members.queue,
         work_kind,
         priority,
+        fair,
         callback: members.callback,
         retry_mode,
         max_retries,

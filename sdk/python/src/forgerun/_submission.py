@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -36,6 +36,8 @@ class NewJob:
     idempotency_key: str | None = None
     """Two submissions with the same key are one job. Without one, each call of `submit` has a key of its own."""
     traceparent: str | None = None
+    fair: Mapping[str, str | int] | None = None
+    """`{"key": "customer-7", "weight": 2}`: jobs of a queue take turns by key, `weight` turns at a time."""
 
     def body(self, now: datetime) -> dict[str, Any]:
         """The body of `POST /v1/jobs`."""
@@ -47,6 +49,7 @@ class NewJob:
             "max_retries": self.max_retries,
             "queue": self.queue,
             "priority": self.priority,
+            "fair": self.fair,
             "execution_at": when,
             "timeout": span(self.timeout),
             "deadline": moment(self.deadline),
@@ -65,6 +68,7 @@ class NewJob:
         options = {
             "queue": self.queue,
             "priority": self.priority,
+            "fair": self.fair,
             "retry": {"max_attempts": self.max_retries + 1},
             "timeout": span(self.timeout),
             "deadline": moment(self.deadline),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
 
@@ -81,6 +81,7 @@ class AsyncClient:
         correlation_id: str | None = None,
         idempotency_key: str | None = None,
         traceparent: str | None = None,
+        fair: Mapping[str, str | int] | None = None,
     ) -> AsyncJob:
         """Submits a job. However often the request has to be sent, it is one job. `NewJob` explains the options."""
         job = NewJob(
@@ -99,6 +100,7 @@ class AsyncClient:
             correlation_id,
             idempotency_key,
             traceparent,
+            fair,
         )
         return await self.submit_job(job)
 

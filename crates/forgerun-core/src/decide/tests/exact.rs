@@ -21,7 +21,7 @@ fn asked_for(world: &World, command: Command) -> CountSet {
     let certain = decide(&batch, rows(), &Plain);
     assert!(certain.exact.is_empty(), "what is exact is not asked for again");
     let queues = rows().counts.keys().cloned().chain([queue()]).collect();
-    let uncertain = CountSet { queues, active: true };
+    let uncertain = CountSet { queues, active: true, ..CountSet::default() };
     decide(&batch, Rows { uncertain, ..rows() }, &Plain).exact
 }
 
@@ -47,7 +47,7 @@ fn set(change: QueueChange) -> Command {
 }
 
 fn of_queue() -> CountSet {
-    CountSet { queues: [queue()].into(), active: false }
+    CountSet { queues: [queue()].into(), ..CountSet::default() }
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_claim_asks_how_many_are_held_where_the_bound_is_small_or_near_and_there_is_
             })));
         world
     };
-    let active = CountSet { queues: Vec::new().into_iter().collect(), active: true };
+    let active = CountSet { queues: Vec::new().into_iter().collect(), active: true, ..CountSet::default() };
     assert_eq!(asked_for(&with_work(), claim_with(Some(2))), active);
     assert_eq!(asked_for(&with_work(), claim_with(Some(limits::ACTIVE_JOBS))), CountSet::default());
     assert_eq!(asked_for(&with_work(), claim_with(None)), CountSet::default());

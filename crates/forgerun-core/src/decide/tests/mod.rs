@@ -27,6 +27,7 @@ mod schedules;
 mod schemas;
 mod sinks;
 mod submit;
+mod turns;
 mod waits;
 mod webhooks;
 mod work;

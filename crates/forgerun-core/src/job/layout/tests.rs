@@ -25,6 +25,7 @@ fn full_head() -> Head {
         timeout: Some(Duration::from_secs(3)),
         timeout_of_server: true,
         retry: RetryPolicy::auto(),
+        fair: Fair::new(Name::new("customer").unwrap(), 7),
         limit: Some(Limit {
             key: Name::new("k").unwrap(),
             concurrency: Some(0),
@@ -78,6 +79,7 @@ fn a_job_comes_back_as_it_was_stored() {
     job.executions_past = vec![id.first_execution()];
     job.hold = true;
     job.available_at = Some(Time::from_millis(3));
+    job.turn = Some(12);
     job.parked = Parked::ForTurn;
     job.paused = true;
     job.lease = Some(Lease {

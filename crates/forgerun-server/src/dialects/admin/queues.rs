@@ -18,6 +18,7 @@ use forgerun_core::{Answer, Command};
 use forgerun_wire::admin::{AdminPage, AdminQueue, OverviewRates, QueueFigures, QueueLimits, read_rate};
 use forgerun_wire::body::{self, violation};
 use forgerun_wire::hint::nearest;
+use forgerun_wire::shares::FairView;
 use serde_json::{Map, Value};
 
 use super::audit;
@@ -72,6 +73,9 @@ request_body! {
 
 /// An hour in minutes.
 const LAST_HOUR: i64 = 60;
+
+/// Keys shown of a queue.
+const FAIR_KEYS_SHOWN: usize = 20;
 
 /// `GET /admin/v1/queues`, by name; the cursor is the last name.
 async fn list(call: Call<'_>) -> Result<Response, ApiError> {
@@ -208,7 +212,8 @@ impl Queues {
         if self.n_looked_at + found.waiting.len() <= OLDEST_LOOKED_AT_MAX {
             self.n_looked_at += found.waiting.len();
             for (queue, is_held) in &found.waiting {
-                let waited = oldest(app, queue, self.now).await?;
+                let (waited, keys) = oldest(app, queue, self.now).await?;
+                view.fair_keys.extend(keys);
                 view.oldest_waiting_s = view.oldest_waiting_s.max(waited);
                 view.unattended |=
                     self.is_late(waited) && !is_held && !self.attended(app).await?.contains(queue);
@@ -235,12 +240,20 @@ fn found<'a>(by_name: &'a mut BTreeMap<String, FoundQueue>, name: &Name) -> &'a 
     by_name.entry(name.as_str().to_owned()).or_insert_with(|| FoundQueue::new(name.as_str()))
 }
 
-/// Wait of the oldest claimable job of a queue.
-async fn oldest(app: &App, queue: &QueueId, now: Time) -> Result<Option<u64>, ApiError> {
+/// Wait of the oldest claimable job of a queue, and its keys that take turns. Of such a queue, the
+/// oldest of the jobs that are next.
+async fn oldest(app: &App, queue: &QueueId, now: Time) -> Result<(Option<u64>, Vec<FairView>), ApiError> {
     let lane = if queue.owner.is_some() { Lane::External } else { Lane::BuiltIn };
-    let oldest = app.engine.store().oldest(Shelf { lane, name: queue.key() }).await?;
-    let since = oldest.map(|job| job.queued_at.unwrap_or(job.head.created_at));
-    Ok(since.map(|since| now.since(since).as_secs()))
+    let shelf = Shelf { lane, name: queue.key() };
+    let oldest = app.engine.store().oldest(shelf.clone()).await?;
+    let mut since = oldest.iter().map(|job| job.queued_at.unwrap_or(job.head.created_at)).min();
+    let mut keys = Vec::new();
+    if oldest.is_some_and(|job| job.turn.is_some()) {
+        let next = app.engine.store().front(shelf, FAIR_KEYS_SHOWN).await?;
+        since = since.into_iter().chain(next.iter().filter_map(|job| job.queued_at)).min();
+        keys = next.iter().filter_map(|job| job.head.fair.as_ref()).map(FairView::new).collect();
+    }
+    Ok((since.map(|since| now.since(since).as_secs()), keys))
 }
 
 fn set(view: &mut AdminQueue, settings: &QueueSettings) {

@@ -157,6 +157,7 @@ fn submission(call: &Call<'_>, request: SubmitRequest, items: Vec<Item>) -> Subm
         definition,
         execution_at: request.execution_at,
         priority: request.priority.unwrap_or(0),
+        fair: request.fair,
         retry: match is_real {
             true => app.real_policy(request.retry_mode, request.max_retries),
             false => app.retry_policy(request.retry_mode),

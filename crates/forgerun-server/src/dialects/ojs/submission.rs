@@ -65,6 +65,7 @@ pub(crate) fn from_envelope(
     let head = Head {
         tenant: owner.tenant.clone(),
         priority: envelope.priority,
+        fair: envelope.fair,
         execution_at: envelope.scheduled_at.map(|moment| moment.at),
         expires_at: envelope.expires_at.map(|moment| moment.at),
         deadline: envelope.deadline.map(|deadline| deadline.moment(now)),

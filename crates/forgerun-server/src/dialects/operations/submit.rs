@@ -163,6 +163,7 @@ fn submission(
         job_type: request.job_type.or(name.map(Into::into)).unwrap_or_default(),
         operation: name.map(Into::into),
         priority: request.priority.unwrap_or(0),
+        fair: request.fair,
         retry: app.operation_policy(mode, retries),
         timeout: request.timeout,
         deadline: request.deadline.map(|deadline| deadline.moment(head.created_at)),

@@ -6,6 +6,7 @@ mod errors;
 mod events;
 mod examples;
 mod exchange;
+mod fair;
 mod logs;
 mod managing;
 #[cfg(feature = "s3")]

@@ -42,7 +42,8 @@ const SYSTEM: [&str; 38] = [
     "job",
 ];
 
-pub(super) const OPTIONS: [&str; 20] = [
+pub(super) const OPTIONS: [&str; 21] = [
+    "fair",
     "work_kind",
     "queue",
     "priority",
