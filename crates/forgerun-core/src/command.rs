@@ -173,7 +173,7 @@ impl NewJob {
     /// Where a claim in the same batch finds the job, if anywhere. A job held up by a limit is
     /// checked only after it is stored.
     pub fn shelf_at(&self, now: Time) -> Option<Shelf> {
-        (self.starts_by(now) && self.head.limit.is_none()).then(|| self.head.shelf())
+        (self.starts_by(now) && self.head.limits.is_empty()).then(|| self.head.shelf())
     }
 }
 

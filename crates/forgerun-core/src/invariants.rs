@@ -139,7 +139,7 @@ pub fn order<'a>(open: impl IntoIterator<Item = &'a Delivery>) -> Result<(), Bro
 }
 
 fn may_park(job: &Job) -> bool {
-    job.state == State::Queued && job.head.limit.is_some()
+    job.state == State::Queued && usize::from(job.parked_for) < job.head.limits.len()
 }
 
 fn last_state(job: &Job) -> Option<State> {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     fn parked_for_ever(job: &mut Job) {
-        Arc::make_mut(&mut job.head).limit = Some(limit(Some(1)));
+        Arc::make_mut(&mut job.head).limits = vec![limit(Some(1))];
         job.parked = Parked::ForPlace;
     }
 

@@ -250,6 +250,9 @@ pub const MEDIUM_RESULT_BYTES_MAX: u64 = 10_000_000;
 /// still use.
 pub const LOOSE_BLOB: Duration = Duration::from_secs(3600);
 
+/// Limits of one job.
+pub const JOB_LIMITS_MAX: usize = 4;
+
 /// Parked jobs examined when places become free, per transaction and key.
 pub const UNPARK_MAX: usize = 64;
 

@@ -92,7 +92,7 @@ pub fn turns(wants: &Wants, shelves: &BTreeMap<Shelf, Vec<JobId>>, jobs: &[Job])
 pub struct RelatedLimits {
     /// The limits of all loaded jobs.
     pub keys: BTreeSet<Name>,
-    /// Parked shelves of limits whose place a loaded job may free. Up to
+    /// Parked shelves of limits whose place a loaded job may free or leave. Up to
     /// [`UNPARK_MAX`](crate::limits::UNPARK_MAX) jobs from the head of each.
     pub parked: BTreeSet<Shelf>,
 }
@@ -101,11 +101,13 @@ pub struct RelatedLimits {
 pub fn limits(jobs: &[Job]) -> RelatedLimits {
     let mut found = RelatedLimits::default();
     for job in jobs {
-        let Some(limit) = &job.head.limit else { continue };
-        if job.state.is_active() {
-            found.parked.insert(Shelf { lane: Lane::Parked, name: limit.key.clone() });
+        for limit in &job.head.limits {
+            // A job with several limits may leave room in one because another has none.
+            if job.state.is_active() || (job.state == State::Queued && job.head.limits.len() > 1) {
+                found.parked.insert(Shelf { lane: Lane::Parked, name: limit.key.clone() });
+            }
+            found.keys.insert(limit.key.clone());
         }
-        found.keys.insert(limit.key.clone());
     }
     found
 }

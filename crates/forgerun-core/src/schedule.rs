@@ -195,9 +195,9 @@ impl Schedule {
         if let Some(unique) = &mut head.unique {
             unique.until = moved(unique.until);
         }
-        if self.overlap == Overlap::Enqueue && head.limit.is_none() {
+        if self.overlap == Overlap::Enqueue && head.limits.is_empty() {
             let key = self.id.owner.scoped(&format!("schedule:{}", self.id.name));
-            head.limit = Some(Limit { key, concurrency: Some(1), rate: None });
+            head.limits = vec![Limit { key, concurrency: Some(1), rate: None }];
         }
         head
     }

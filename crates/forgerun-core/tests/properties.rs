@@ -194,7 +194,7 @@ fn bounds_are_kept(world: &World) {
         .jobs
         .values()
         .filter(|job| job.parked == Parked::ForTurn)
-        .map(|job| (job.head.limit.as_ref().map(|limit| &limit.key), job.available_at))
+        .map(|job| (&job.head.limits[usize::from(job.parked_for)].key, job.available_at))
         .collect();
     assert_eq!(turns.iter().collect::<BTreeSet<_>>().len(), turns.len(), "two jobs have the same turn");
     let mut holders: BTreeMap<[u8; 32], usize> = BTreeMap::new();

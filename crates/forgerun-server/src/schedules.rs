@@ -39,7 +39,7 @@ pub async fn put(
             format!("The job of a schedule must have at most {} KB.", SCHEDULE_INPUT_BYTES_MAX / 1024);
         return Err(ApiError::new(Kind::JobPayloadTooLarge, &detail));
     }
-    if terms.overlap == Overlap::Enqueue && head.limit.is_some() {
+    if terms.overlap == Overlap::Enqueue && !head.limits.is_empty() {
         let wrong = violation("overlap_policy", "cannot be enqueue for jobs that have a limit", "forbidden");
         return Err(refused(Kind::MalformedRequest, vec![wrong], &[]).into());
     }

@@ -187,7 +187,7 @@ impl AuditState {
     /// it.
     fn see_limits(&self, changes: &Changes, broken: &mut Vec<String>) {
         let jobs = changes.inserted.iter().map(|(job, _)| job).chain(&changes.updated);
-        for limit in jobs.filter_map(|job| job.head.limit.as_ref()) {
+        for limit in jobs.flat_map(|job| &job.head.limits) {
             let n_held = self.held.get(&limit.key).map_or(0, BTreeSet::len);
             if limit.concurrency.is_some_and(|most| n_held > most as usize) {
                 broken.push(format!("limit {} holds {n_held} jobs", limit.key));
@@ -203,7 +203,7 @@ impl AuditState {
         if job.fence < fence {
             broken.push(format!("job {}: its fencing token went back from {fence} to {}", job.id, job.fence));
         }
-        if let Some(limit) = &job.head.limit {
+        for limit in &job.head.limits {
             let held = self.held.entry(limit.key.clone()).or_default();
             if job.state.is_active() {
                 held.insert(job.id)

@@ -111,11 +111,19 @@ pub(crate) fn head(context: &SimContext, client: ClientId) -> Head {
         head.fair = key;
         head.priority = 0;
     }
-    head.limit = world.chance(250).then(|| Limit {
-        key: Name::new(if world.chance(500) { "narrow" } else { "wide" }).expect("a short name"),
+    let limit = |key: &str| Limit {
+        key: Name::new(key).expect("a short name"),
         concurrency: Some(2),
         rate: world.chance(500).then(|| Rate { count: 3, per: Duration::from_secs(1) }),
-    });
+    };
+    head.limits = match world.below(12) {
+        0 => vec![limit("narrow")],
+        1 => vec![limit("wide")],
+        // In both orders: jobs must not wait for each other in a circle.
+        2 => vec![limit("narrow"), limit("wide")],
+        3 => vec![limit("wide"), limit("narrow")],
+        _ => Vec::new(),
+    };
     head.callback =
         (context.receivers.is_some() && world.chance(200)).then(|| format!("http://callback/{client}"));
     head.unique = world.chance(150).then(|| Unique {

@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 
 use crate::body::{self, violation};
 use crate::members::{self, UnknownMembers};
+use crate::ojs::limit::{self, Limited};
+use crate::ojs::members::ViolationList;
 use crate::problem::{RefusedRequest, Violation};
 use crate::readable;
 
@@ -50,6 +52,14 @@ impl BodyReader {
     /// What a member says, or a complaint.
     pub(crate) fn value_of<T>(&mut self, read: Result<T, Violation>) -> Option<T> {
         read.map_err(|violation| self.invalid.push((Kind::InvalidArgs, violation))).ok()
+    }
+
+    /// The limits of a job.
+    pub(crate) fn limits(&mut self, given: &RawValue) -> Vec<Limited> {
+        let mut violations = ViolationList::default();
+        let limits = limit::read_all("limits", given, &mut violations);
+        self.malformed.extend(violations.into_violations());
+        limits
     }
 
     /// What is kept as it was written, if a value can be made of it.

@@ -1,9 +1,9 @@
 //! Claiming: queues in the order of the claim, then by priority, then by turns of fair keys, then
 //! by age.
 //!
-//! A job whose limit has no room is *parked*, so that it does not block the jobs behind it:
+//! A job of which a limit has no room is *parked*, so that it does not block the jobs behind it:
 //!
-//! - no place free (concurrency): it waits on the parked shelf of its key until a job with that key
+//! - no place free (concurrency): it waits on the parked shelf of that key until a job with the key
 //!   ends. The job that gets the free place may be cancelled first, or wait in a paused queue, so a
 //!   parked job is also rechecked after [`limits::PARKED`];
 //! - no turn yet (rate): the next free moment of the rate is reserved for it, and it becomes
@@ -45,10 +45,10 @@ pub(super) fn wants(claim: &Claim, wants: &mut Wants) {
 
 enum ClaimGate {
     Open,
-    /// Not before another job with its key ends.
-    NoPlace,
-    /// Not before this moment.
-    NotBefore(Time),
+    /// Not before another job with the key of this limit ends.
+    NoPlace(u8),
+    /// Not before this moment, which is reserved in this limit.
+    NotBefore(u8, Time),
 }
 
 impl WorkingSet<'_> {
@@ -134,39 +134,71 @@ impl WorkingSet<'_> {
             self.expire(slot)?;
             return Ok(false);
         }
-        let Some(limit) = self.job(slot).head.limit.clone() else { return Ok(true) };
-        let turn_came = self.job(slot).parked == Parked::TurnCame;
-        match self.gate(&limit, turn_came) {
+        let head = self.job(slot).head.clone();
+        if head.limits.is_empty() {
+            return Ok(true);
+        }
+        let turns_had = self.job(slot).turns_had();
+        let waits_for = match self.gate(&head.limits, turns_had) {
             ClaimGate::Open => return Ok(true),
-            ClaimGate::NoPlace => {
+            ClaimGate::NoPlace(limit) => {
                 let look_again_at = self.now + limits::PARKED;
                 let job = self.change(slot);
-                job.parked = Parked::ForPlace;
+                (job.parked, job.turns_had) = (Parked::ForPlace, 0);
                 job.available_at = Some(look_again_at);
+                limit
             }
-            ClaimGate::NotBefore(at) => {
+            ClaimGate::NotBefore(limit, at) => {
                 let job = self.change(slot);
-                job.parked = Parked::ForTurn;
+                (job.parked, job.turns_had) = (Parked::ForTurn, turns_had);
                 job.available_at = Some(at);
+                limit
             }
-        }
+        };
+        self.change(slot).parked_for = waits_for;
         self.reshelve(slot);
+        if head.limits.len() > 1 {
+            self.pass_places_on(&head.limits, waits_for);
+        }
         Ok(false)
     }
 
-    /// Checks the limit, and uses or reserves a turn of its rate.
-    fn gate(&mut self, limit: &Limit, turn_came: bool) -> ClaimGate {
-        let now = self.now;
-        let row = self.limits.entry(limit.key.clone()).or_default();
-        if limit.concurrency.is_some_and(|concurrency| row.active >= concurrency) {
-            return ClaimGate::NoPlace;
+    /// A job that now waits for one limit may have been woken for the free place of another, which
+    /// the next job there can take.
+    fn pass_places_on(&mut self, limits: &[Limit], waits_for: u8) {
+        for (limit, _) in limits.iter().zip(0..).filter(|(_, n)| *n != waits_for) {
+            let active = self.limits.get(&limit.key).map_or(0, |row| row.active);
+            if limit.concurrency.is_some_and(|concurrency| active < concurrency) {
+                self.unpark_first(limit.key.clone());
+            }
         }
-        let Some(rate) = limit.rate.filter(|_| !turn_came) else { return ClaimGate::Open };
-        let (interval, burst) = spacing(rate);
-        let earliest = row.turn_at - burst;
-        row.turn_at = row.turn_at.max(now) + interval;
-        self.changes.limits.insert(limit.key.clone(), *row);
-        if earliest <= now { ClaimGate::Open } else { ClaimGate::NotBefore(earliest) }
+    }
+
+    /// Checks all limits. If all have room, uses a turn of each rate; if not, uses none of them, and
+    /// reserves a turn of the one that has the latest.
+    fn gate(&mut self, limits: &[Limit], turns_had: u8) -> ClaimGate {
+        let now = self.now;
+        let mut latest: Option<(Time, u8)> = None;
+        for (limit, n) in limits.iter().zip(0..) {
+            let row = *self.limits.entry(limit.key.clone()).or_default();
+            if limit.concurrency.is_some_and(|concurrency| row.active >= concurrency) {
+                return ClaimGate::NoPlace(n);
+            }
+            if let Some(rate) = limit.rate.filter(|_| turns_had & (1 << n) == 0) {
+                let earliest = row.turn_at - spacing(rate).1;
+                latest = latest.max(Some((earliest, n)));
+            }
+        }
+        let too_early = latest.filter(|(earliest, _)| *earliest > now);
+        for (limit, n) in limits.iter().zip(0..) {
+            let is_reserved = too_early.is_none_or(|(_, latest)| latest == n);
+            if let Some(rate) = limit.rate.filter(|_| is_reserved && turns_had & (1 << n) == 0) {
+                let row = self.limits.entry(limit.key.clone()).or_default();
+                row.turn_at = row.turn_at.max(now) + spacing(rate).0;
+                self.changes.limits.insert(limit.key.clone(), *row);
+            }
+        }
+        too_early.map_or(ClaimGate::Open, |(earliest, n)| ClaimGate::NotBefore(n, earliest))
     }
 
     fn hand_out(&mut self, slot: Slot, claim: &Claim) -> Result<(), Refusal> {
@@ -175,7 +207,7 @@ impl WorkingSet<'_> {
         let length = claim.lease.or(job.head.lease).unwrap_or(claim.lease_default);
         job.fence += 1;
         job.attempt_handed = job.attempt;
-        job.parked = Parked::No;
+        (job.parked, job.parked_for, job.turns_had) = (Parked::No, 0, 0);
         job.lease = Some(Lease {
             worker: claim.worker.clone(),
             until: at + length,

@@ -396,7 +396,7 @@ impl<'a> WorkingSet<'a> {
             // jobs only, so a batch does not know the limit of a job it inserts.
             // Behind the line it is not handed out.
             let may_go_out = shelf.as_ref().is_some_and(|shelf| shelf.lane != Lane::Behind);
-            let limit_unknown = may_go_out && entry.input.is_some() && entry.job.head.limit.is_some();
+            let limit_unknown = may_go_out && entry.input.is_some() && !entry.job.head.limits.is_empty();
             let in_view = !stock.more || stock.cut.is_some_and(|cut| key < cut);
             if in_view && !limit_unknown {
                 stock.jobs.insert(key);
@@ -485,22 +485,28 @@ impl<'a> WorkingSet<'a> {
 
     fn take_limit_slot(&mut self, slot: Slot) {
         self.active += u64::from(self.jobs[slot].job.head.is_simulated());
-        if let Some(limit) = &self.jobs[slot].job.head.limit {
+        for limit in &self.jobs[slot].job.head.limits {
             let row = self.limits.entry(limit.key.clone()).or_default();
             row.active += 1;
             self.changes.limits.insert(limit.key.clone(), *row);
         }
     }
 
-    /// A job left its limit: the job that waits longest becomes claimable.
+    /// A job left its limits: of each, the job that waits longest becomes claimable.
     fn release_limit_slot(&mut self, slot: Slot) {
         let simulated = u64::from(self.jobs[slot].job.head.is_simulated());
         self.active = self.active.saturating_sub(simulated);
-        let Some(limit) = &self.jobs[slot].job.head.limit else { return };
-        let key = limit.key.clone();
-        let row = self.limits.entry(key.clone()).or_default();
-        row.active = row.active.saturating_sub(1);
-        self.changes.limits.insert(key.clone(), *row);
+        let head = self.jobs[slot].job.head.clone();
+        for limit in &head.limits {
+            let row = self.limits.entry(limit.key.clone()).or_default();
+            row.active = row.active.saturating_sub(1);
+            self.changes.limits.insert(limit.key.clone(), *row);
+            self.unpark_first(limit.key.clone());
+        }
+    }
+
+    /// The job that waits longest for a place in a limit becomes claimable.
+    pub(super) fn unpark_first(&mut self, key: Name) {
         if let Some(waiting) = self.first_on(&Shelf { lane: Lane::Parked, name: key }) {
             let job = self.change(waiting);
             job.parked = Parked::No;

@@ -46,9 +46,7 @@ impl Head {
         out.span(11, self.lease);
         out.span(12, self.timeout);
         out.group(13, |out| self.retry.encode(out));
-        if let Some(limit) = &self.limit {
-            out.group(14, |out| encode_limit(limit, out));
-        }
+        self.limits.iter().for_each(|limit| out.group(14, |out| encode_limit(limit, out)));
         if let Some(fair) = &self.fair {
             out.text(70, Some(fair.key.as_str()));
             out.number(71, fair.weight.into());
@@ -143,7 +141,7 @@ impl Head {
             11 => self.lease = Some(field.span()?),
             12 => self.timeout = Some(field.span()?),
             13 => self.retry = RetryPolicy::decode(field.bytes)?,
-            14 => self.limit = Some(decode_limit(field.bytes)?),
+            14 => self.limits.push(decode_limit(field.bytes)?),
             70 => {
                 let key = Name::new(field.str()?).ok_or(Corrupt)?;
                 self.fair = Some(Fair { key, weight: 1 });
@@ -219,6 +217,8 @@ impl Job {
         out.time(8, self.available_at);
         out.text(95, self.awaited_signal.as_deref());
         out.number(9, self.parked as u64);
+        out.number(81, self.parked_for.into());
+        out.number(82, self.turns_had.into());
         if let Some(lease) = &self.lease {
             out.group(10, |out| lease.encode(out));
         }
@@ -297,6 +297,8 @@ impl Job {
             43 => self.expired = field.flag()?,
             75 => self.overdue = field.flag()?,
             70 => self.paused = field.flag()?,
+            81 => self.parked_for = field.small()?,
+            82 => self.turns_had = field.small()?,
             80 => self.turn = Some(field.number()?.checked_sub(1).ok_or(Corrupt)?),
             44 => {
                 let bytes = field.bytes.try_into().map_err(|_| Corrupt)?;

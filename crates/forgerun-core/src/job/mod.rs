@@ -136,7 +136,8 @@ pub struct Head {
     /// Whether `timeout` is the server's limit, not the job's own.
     pub timeout_of_server: bool,
     pub retry: RetryPolicy,
-    pub limit: Option<Limit>,
+    /// All of them must have room: at most [`limits::JOB_LIMITS_MAX`], each with a key of its own.
+    pub limits: Vec<Limit>,
     /// Its key and weight, if jobs of its queue take turns.
     pub fair: Option<Fair>,
     /// Not started until a client activates it.
@@ -194,7 +195,7 @@ impl Head {
             timeout: None,
             timeout_of_server: false,
             retry: RetryPolicy::manual(),
-            limit: None,
+            limits: Vec::new(),
             fair: None,
             hold: false,
             unique: None,
@@ -275,7 +276,7 @@ impl Input {
     }
 }
 
-/// A limit shared by all jobs with the same key.
+/// A limit shared by all jobs with the same key. A job may have several.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
     pub key: Name,
@@ -365,8 +366,12 @@ pub struct Job {
     pub available_at: Option<Time>,
     /// The signal that makes it claimable before `available_at`.
     pub awaited_signal: Option<String>,
-    /// Waiting for its [`Limit`]; see `decide/claim.rs`. Such a job has an `available_at` too.
+    /// Waiting for a [`Limit`]; see `decide/claim.rs`. Such a job has an `available_at` too.
     pub parked: Parked,
+    /// Which of its limits it waits for, or had its turn in.
+    pub parked_for: u8,
+    /// Limits in which it had its turn before, as bits.
+    pub turns_had: u8,
     /// When its turn begins, in virtual time. Set for the one job of each fair key that stands in
     /// line; see `fair.rs`.
     pub turn: Option<u64>,
@@ -469,6 +474,8 @@ impl Job {
             available_at: None,
             awaited_signal: None,
             parked: Parked::No,
+            parked_for: 0,
+            turns_had: 0,
             turn: None,
             paused: false,
             lease: None,
@@ -507,6 +514,14 @@ impl Job {
         (place != self.id).then_some(place)
     }
 
+    /// Limits in which it had its turn, as bits.
+    pub(crate) fn turns_had(&self) -> u8 {
+        match self.parked {
+            Parked::TurnCame => self.turns_had | 1 << self.parked_for,
+            Parked::No | Parked::ForPlace | Parked::ForTurn => 0,
+        }
+    }
+
     /// Whether a worker may get it now, as far as it is up to the job.
     pub(crate) fn is_claimable(&self) -> bool {
         self.state == State::Queued && !self.paused && self.available_at.is_none()
@@ -523,7 +538,7 @@ impl Job {
     }
 
     fn shelf_of(&self, claimable: impl FnOnce() -> Shelf) -> Option<Shelf> {
-        match (self.state, &self.head.limit) {
+        match (self.state, self.head.limits.get(usize::from(self.parked_for))) {
             (State::Queued, _) if self.paused => None,
             (State::Queued, Some(limit)) if self.parked == Parked::ForPlace => {
                 Some(Shelf { lane: Lane::Parked, name: limit.key.clone() })

@@ -96,7 +96,8 @@ impl World {
     }
 
     fn check_limits(&self) {
-        let limited = || self.jobs.values().filter_map(|job| Some((job, job.head.limit.as_ref()?)));
+        let limited =
+            || self.jobs.values().flat_map(|job| job.head.limits.iter().map(move |limit| (job, limit)));
         for (key, row) in self.limits.iter().filter(|(key, _)| !fair::is_about_turns(key)) {
             let held = limited().filter(|(job, limit)| limit.key == *key && job.state.is_active());
             assert_eq!(row.active as usize, held.count(), "the places taken of {key} are a recount");

@@ -176,14 +176,19 @@ impl Drawer {
             let rate = Some(Rate { count: 2, per: secs(2) });
             let fair = || Fair::new(name(["x", "y", "z"][usize::from(how) % 3]), 1 + (how % 4) as u8);
             head.fair = (self.taste != Taste::Splittable && flag(14)).then(fair).flatten();
-            head.limit = match self.taste {
-                Taste::Scarce => Some(limit(Some(1))),
-                Taste::Wild if flag(13) => Some(match how % 3 {
+            head.limits = match self.taste {
+                Taste::Scarce => vec![limit(Some(1))],
+                Taste::Wild if flag(13) && flag(1) => vec![
+                    Limit { key: name("places"), concurrency: Some(2), rate: None },
+                    Limit { key: name("both"), concurrency: Some(2), rate },
+                    Limit { key: name("turns"), concurrency: None, rate },
+                ],
+                Taste::Wild if flag(13) => vec![match how % 3 {
                     0 => Limit { key: name("places"), concurrency: Some(2), rate: None },
                     1 => Limit { key: name("turns"), concurrency: None, rate },
                     _ => Limit { key: name("both"), concurrency: Some(2), rate },
-                }),
-                Taste::Wild | Taste::Splittable => None,
+                }],
+                Taste::Wild | Taste::Splittable => Vec::new(),
             };
         })
     }

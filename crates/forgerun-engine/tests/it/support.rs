@@ -217,7 +217,7 @@ pub(crate) fn simulated(head: &mut Head) {
 /// Makes a job that is announced, and not handed out by the batch that brings it: a limit is looked
 /// at only once its job is stored.
 pub(crate) fn announced(head: &mut Head) {
-    head.limit = Some(Limit { key: name("roomy"), concurrency: Some(1000), rate: None });
+    head.limits = vec![Limit { key: name("roomy"), concurrency: Some(1000), rate: None }];
 }
 
 /// A worker that takes one job at a time and begins at once.

@@ -194,7 +194,7 @@ async fn real_and_simulated_work_do_not_wake_each_others_workers() {
 async fn a_job_behind_many_that_are_parked_is_reached_by_one_claim() {
     let world = World::new();
     let limited = |head: &mut Head| {
-        head.limit = Some(Limit { key: name("key"), concurrency: Some(1), rate: None });
+        head.limits = vec![Limit { key: name("key"), concurrency: Some(1), rate: None }];
     };
     world.submit_many("a", 50, limited).await;
     world.take("a").await;

@@ -221,11 +221,14 @@ fn draw_rules(dice: &mut Dice, now: Time, head: &mut Head) {
     }
     if dice.one_in(3) {
         let rate = Rate { count: 1 + dice.below(3) as u32, per: Duration::from_secs(30) };
-        head.limit = Some(Limit {
+        head.limits = vec![Limit {
             key: name(dice.pick(&KEYS)),
             concurrency: dice.one_in(2).then(|| 1 + dice.below(3) as u32),
             rate: dice.one_in(2).then_some(rate),
-        });
+        }];
+        if dice.one_in(3) {
+            head.limits.push(Limit { key: name("another key"), concurrency: Some(1), rate: None });
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use super::snapshot::{all_jobs, snapshot};
 use crate::{Store, Sweep};
 
 fn limited(n: u64, queue: &str, concurrency_max: u32) -> NewJob {
-    job_with(n, queue, |head| head.limit = Some(concurrency("key", concurrency_max)))
+    job_with(n, queue, |head| head.limits = vec![concurrency("key", concurrency_max)])
 }
 
 /// No place: the job steps aside, those behind it pass, and it is let in when a place is free.
@@ -71,7 +71,7 @@ pub async fn two_nodes_that_meet_a_new_limit_at_once_count_together(fixture: &dy
         let key = format!("key {round}");
         let queue = |node: u64| format!("round {round} node {node}");
         let jobs = (0..2).map(|node| {
-            job_with(10 * round + node, &queue(node), |head| head.limit = Some(concurrency(&key, 1)))
+            job_with(10 * round + node, &queue(node), |head| head.limits = vec![concurrency(&key, 1)])
         });
         accepted(ask(&stores[0], START, submit_all(jobs.collect())).await);
         let taken = at_once(2, |node| {
@@ -136,7 +136,7 @@ async fn work(store: &Arc<dyn Store>, holding: &AtomicI64, left: &AtomicI64, mos
 pub async fn a_place_passes_on_when_its_job_is_called_off(fixture: &dyn Fixture) {
     let store = fixture.store();
     let fleeting = job_with(2, "q", |head| {
-        head.limit = Some(concurrency("key", 1));
+        head.limits = vec![concurrency("key", 1)];
         head.expires_at = Some(at(9));
     });
     let jobs = vec![limited(1, "q", 1), fleeting, limited(3, "q", 1), limited(4, "q", 1)];
@@ -181,7 +181,7 @@ pub async fn a_job_born_in_the_batch_that_claims_it_is_limited_too(fixture: &dyn
 pub async fn a_rate_gives_every_job_a_moment_of_its_own(fixture: &dyn Fixture) {
     let stores = [fixture.store(), fixture.second()];
     let rate = Limit { key: name("key"), concurrency: None, rate: Some(Rate { count: 2, per: secs(10) }) };
-    let jobs = (1..=7).map(|n| job_with(n, "q", |head| head.limit = Some(rate.clone())));
+    let jobs = (1..=7).map(|n| job_with(n, "q", |head| head.limits = vec![rate.clone()]));
     accepted(ask(&stores[0], START, submit_all(jobs.collect())).await);
     let mut n_taken = Vec::new();
     for (round, store) in (0..8).zip(stores.iter().cycle()) {
@@ -196,7 +196,7 @@ pub async fn a_rate_gives_every_job_a_moment_of_its_own(fixture: &dyn Fixture) {
 pub async fn jobs_that_wait_for_their_turn_are_due_one_after_the_other(fixture: &dyn Fixture) {
     let store = fixture.store();
     let rate = Limit { key: name("key"), concurrency: None, rate: Some(Rate { count: 1, per: secs(10) }) };
-    let jobs = (1..=4).map(|n| job_with(n, "q", |head| head.limit = Some(rate.clone())));
+    let jobs = (1..=4).map(|n| job_with(n, "q", |head| head.limits = vec![rate.clone()]));
     accepted(ask(&store, START, submit_all(jobs.collect())).await);
     assert_eq!(the_one(ask(&store, START, take(&["q"], 9)).await).id, id(1));
     let waiting: Vec<Job> =
@@ -214,7 +214,7 @@ pub async fn a_limit_that_nobody_uses_goes_with_a_sweep(fixture: &dyn Fixture) {
     let keyed = |n: u64, key: &str| {
         let rate = Some(Rate { count: 1, per: secs(100) });
         let limit = Limit { rate, ..concurrency(key, 1) };
-        job_with(n, "q", |head| head.limit = Some(limit))
+        job_with(n, "q", |head| head.limits = vec![limit])
     };
     accepted(
         ask(&store, START, submit_all(vec![keyed(1, "held"), keyed(2, "idle"), keyed(3, "late")])).await,

@@ -67,9 +67,8 @@ pub async fn random_commands_at_once_leave_everything_sound(fixture: &dyn Fixtur
     let snapshot = snapshot(&stores[0]).await;
     let everything = Wants { jobs: snapshot.jobs.keys().copied().collect(), ..Wants::default() };
     for (key, row) in look(&stores[1], everything).await.limits {
-        let holds = |job: &&Job| {
-            job.state.is_active() && job.head.limit.as_ref().is_some_and(|limit| limit.key == key)
-        };
+        let holds =
+            |job: &&Job| job.state.is_active() && job.head.limits.iter().any(|limit| limit.key == key);
         assert_eq!(row.active as usize, snapshot.jobs.values().filter(holds).count(), "{key}");
     }
     let told: usize = snapshot.journal.iter().map(Vec::len).sum();

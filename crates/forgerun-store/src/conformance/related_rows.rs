@@ -110,7 +110,7 @@ pub async fn keys_come_with_the_jobs_they_point_to(fixture: &dyn Fixture) {
 /// A job with a limit comes with the state of the limit; one that a worker holds, also with those who wait for its place.
 pub async fn held_jobs_come_with_those_who_wait_for_their_place(fixture: &dyn Fixture) {
     let store = fixture.store();
-    let limited = |n, key| job_with(n, "q", |head| head.limit = Some(concurrency(key, 1)));
+    let limited = |n, key| job_with(n, "q", |head| head.limits = vec![concurrency(key, 1)]);
     let jobs = vec![limited(1, "a"), limited(2, "a"), limited(3, "a"), limited(4, "b"), job(5, "q")];
     accepted(ask(&store, START, submit_all(jobs)).await);
     assert_eq!(claimed(ask(&store, at(1), take(&["q"], 9)).await).len(), 3);

@@ -183,7 +183,7 @@ async fn all_shelves(store: &Arc<dyn Store>, jobs: &BTreeMap<JobId, Job>) -> BTr
         })
         .collect();
     let keys: BTreeSet<Name> =
-        jobs.values().filter_map(|job| Some(job.head.limit.as_ref()?.key.clone())).collect();
+        jobs.values().flat_map(|job| job.head.limits.iter().map(|limit| limit.key.clone())).collect();
     let in_queues = queues.into_iter().map(|(lane, name)| Shelf { lane, name });
     let parked = keys.into_iter().map(|name| Shelf { lane: Lane::Parked, name });
     let all: Vec<Shelf> = in_queues.chain(parked).collect();

@@ -82,11 +82,14 @@ fn full_head() -> Head {
             non_retryable: vec!["auth.*".into(), "Gone".into()],
             on_exhaustion: Exhaustion::DeadLetter,
         },
-        limit: Some(Limit {
-            key: name("tenant 5"),
-            concurrency: Some(3),
-            rate: Some(Rate { count: 10, per: secs(60) }),
-        }),
+        limits: vec![
+            Limit {
+                key: name("tenant 5"),
+                concurrency: Some(3),
+                rate: Some(Rate { count: 10, per: secs(60) }),
+            },
+            Limit { key: name("provider"), concurrency: Some(9), rate: None },
+        ],
         hold: true,
         unique: Some(unique(9, Conflict::Replace)),
         callback: Some("https://example.com/hook".into()),

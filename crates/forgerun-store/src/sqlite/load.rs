@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use forgerun_core::codec::Corrupt;
 use forgerun_core::id::JobId;
 use forgerun_core::job::Shelf;
-use forgerun_core::related::{self, RelatedLimits, RelatedTurns};
+use forgerun_core::related::{self, RelatedTurns};
 use forgerun_core::rows::{DueWant, KeyRow, LimitRow};
 use forgerun_core::set_aside::{RowId, Unreadable};
 use forgerun_core::time::Time;
@@ -194,10 +194,10 @@ impl Loaded {
     }
 
     fn limits(&mut self, db: &Connection) -> Result<(), Error> {
-        let RelatedLimits { keys, parked } = related::limits(&self.rows.jobs);
-        for shelf in parked {
+        for shelf in related::limits(&self.rows.jobs).parked {
             self.shelf(db, &shelf, limits::UNPARK_MAX)?;
         }
+        let keys = related::limits(&self.rows.jobs).keys;
         let mut statement = db.prepare_cached(LIMIT)?;
         let read =
             |row: &Row<'_>| Ok(LimitRow { active: row.get(0)?, turn_at: Time::from_micros(row.get(1)?) });

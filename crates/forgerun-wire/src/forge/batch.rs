@@ -56,6 +56,7 @@ const OF_ITEM: ItemMembers = ItemMembers {
         "idempotency_key",
         "priority",
         "fair",
+        "limits",
         "retry_mode",
         "max_retries",
         "timeout",

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
+use crate::ojs::limit::{self, Limited};
 use crate::problem::{RefusedRequest, Violation};
 use crate::reader::{BodyReader, LooseMembers};
 use crate::request_body;
@@ -41,6 +42,8 @@ pub struct SubmitRequest {
     pub priority: Option<i16>,
     /// Whom its queue shares itself between.
     pub fair: Option<Fair>,
+    /// What it shares with others, all of which must have room.
+    pub limits: Vec<Limited>,
     /// Whether the server retries by itself.
     pub retry_mode: Option<Mode>,
     /// How often the server retries real work by itself.
@@ -93,6 +96,8 @@ request_body! {
         "priority": priority(),
         /// Jobs of a queue and priority take turns by key, `weight` (1 to 100, default 1) turns at a time.
         "fair": shares::schema(),
+        /// Up to four limits shared with other jobs of the client: at once, or per second, minute or hour. All must have room.
+        "limits": limit::schema(),
         /// Whether the server retries by itself.
         "retry_mode": retry_mode(),
         /// How often the server retries by itself. Only beside `job_type`; 0 if absent.
@@ -140,6 +145,7 @@ struct Members {
     queue: Option<String>,
     priority: Option<i64>,
     fair: Option<Box<RawValue>>,
+    limits: Option<Box<RawValue>>,
     retry_mode: Option<String>,
     max_retries: Option<i64>,
     timeout: Option<String>,
@@ -156,6 +162,7 @@ impl Members {
             payload: members.raw("payload"),
             priority: members.number("priority"),
             fair: members.raw("fair"),
+            limits: members.raw("limits"),
             form: members.text("type"),
             execution_at: members.text("execution_at"),
             callback: members.text("callback"),
@@ -198,6 +205,7 @@ fn read(reader: &mut BodyReader, members: Members) -> Option<SubmitRequest> {
     let priority = members.priority.and_then(|number| reader.value_of(body::priority(number)));
     let fair =
         members.fair.and_then(|fair| reader.value_of(shares::read(&fair).map_err(|bad| bad.violation())));
+    let limits = members.limits.map(|given| reader.limits(&given)).unwrap_or_default();
     let retry_mode =
         members.retry_mode.and_then(|word| reader.value_of(body::retry_mode("retry_mode", &word)));
     Some(SubmitRequest {
@@ -210,6 +218,7 @@ fn read(reader: &mut BodyReader, members: Members) -> Option<SubmitRequest> {
         queue: members.queue,
         priority,
         fair,
+        limits,
         retry_mode,
         max_retries,
         timeout,

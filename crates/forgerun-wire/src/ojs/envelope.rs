@@ -65,7 +65,7 @@ pub struct JobEnvelope {
     pub deadline: Option<Deadline>,
     pub retry: RetryPolicy,
     pub unique: Option<Uniqueness>,
-    pub limit: Option<Limited>,
+    pub limits: Vec<Limited>,
     /// Held back until it is activated.
     pub pending: bool,
     /// What the built-in worker simulates; without it the work is for workers outside.
@@ -155,9 +155,7 @@ impl<'a> EnvelopeReader<'a, '_> {
         let retry = self.retry();
         let unique =
             self.option(&["unique"]).and_then(|(at, value)| unique::read(&at, value, &mut self.violations));
-        let limit = self
-            .option(&["rate_limit"])
-            .and_then(|(at, value)| limit::read(&at, value, &mut self.violations));
+        let limits = self.limits();
         let pending = self.option(&["pending"]).and_then(|(at, value)| {
             self.violations.typed(Kind::MalformedRequest, &at, Some(value), "true or false")
         });
@@ -182,7 +180,7 @@ impl<'a> EnvelopeReader<'a, '_> {
             deadline,
             retry,
             unique,
-            limit,
+            limits,
             pending: pending.unwrap_or(false),
             work_kind,
             kept,
@@ -329,6 +327,22 @@ impl<'a> EnvelopeReader<'a, '_> {
             self.violations.add_value(Kind::MalformedRequest, &path, value, detail, "range");
         }
         priority
+    }
+
+    /// `rate_limit`, or `limits`.
+    fn limits(&mut self) -> Vec<Limited> {
+        let one = self.option(&["rate_limit"]);
+        let Some((at, value)) = self.option(&["limits"]) else {
+            return one
+                .and_then(|(at, value)| limit::read(&at, value, &mut self.violations))
+                .into_iter()
+                .collect();
+        };
+        if one.is_some() {
+            let detail = "must not stand beside `rate_limit`: put it among `limits`";
+            self.violations.add(Kind::MalformedRequest, &at, detail, "forbidden");
+        }
+        limit::read_all(&at, value, &mut self.violations)
     }
 
     fn fair(&mut self) -> Option<Fair> {
@@ -529,6 +543,7 @@ impl<'a> EnvelopeReader<'a, '_> {
             ("retry", self.retry_given()),
             ("unique", self.option(&["unique"]).map(|(_, value)| value)),
             ("rate_limit", self.option(&["rate_limit"]).map(|(_, value)| value)),
+            ("limits", self.option(&["limits"]).map(|(_, value)| value)),
             ("fair", self.option(&["fair"]).map(|(_, value)| value)),
         ] {
             if let Some(value) = value {

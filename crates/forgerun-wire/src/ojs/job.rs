@@ -188,6 +188,7 @@ impl JobView<'_> {
         for (name, given) in [
             ("unique", kept.unique),
             ("rate_limit", kept.rate_limit),
+            ("limits", kept.limits),
             ("fair", kept.fair),
             ("schema", kept.schema),
         ] {

@@ -20,6 +20,9 @@ pub struct Kept<'a> {
     /// The named limit.
     #[serde(borrow)]
     pub rate_limit: Option<&'a RawValue>,
+    /// Several named limits.
+    #[serde(borrow)]
+    pub limits: Option<&'a RawValue>,
     /// The fair key.
     #[serde(borrow)]
     pub fair: Option<&'a RawValue>,

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use forgerun_core::catalog::Kind;
 use forgerun_core::job::Rate;
+use forgerun_core::limits::JOB_LIMITS_MAX;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::duration;
 use super::members::{Members, ViolationList};
+use crate::request::{at_least, list, maybe, name, or, text};
 
 /// Bytes of a limit's key: room for the owner before it.
 const KEY_BYTES_MAX: usize = 128;
@@ -21,6 +24,47 @@ pub struct Limited {
     pub concurrency: Option<u32>,
     /// How many may be handed out per span.
     pub rate: Option<Rate>,
+}
+
+/// What `limits` at `at` says: up to four, each with a key of its own.
+pub fn read_all(at: &str, value: &RawValue, violations: &mut ViolationList) -> Vec<Limited> {
+    let kind = Kind::MalformedRequest;
+    let items: Option<Vec<&RawValue>> = serde_json::from_str(value.get()).ok();
+    let Some(items) = items.filter(|items| items.len() <= JOB_LIMITS_MAX) else {
+        violations.add_value(kind, at, value, "must be a list of at most 4 limits", "maxItems");
+        return Vec::new();
+    };
+    let mut limits: Vec<Limited> = Vec::new();
+    for (n, item) in items.into_iter().enumerate() {
+        let at = format!("{at}.{n}");
+        let Some(limit) = read(&at, item, violations) else { continue };
+        let path = format!("{at}.key");
+        match &limit.key {
+            None => violations.add(kind, &path, "must be given", "required"),
+            Some(_) if limits.iter().any(|other| other.key == limit.key) => {
+                violations.add(kind, &path, "must be another one in each limit", "uniqueItems");
+            }
+            Some(_) => limits.push(limit),
+        }
+    }
+    limits
+}
+
+/// The schema of `limits`.
+pub(crate) fn schema() -> Value {
+    let item = json!({
+        "type": "object",
+        "properties": {
+            "key": name(KEY_BYTES_MAX),
+            "concurrency": at_least(1),
+            "rate": at_least(1),
+            "period": or(text(), "second"),
+        },
+        "required": ["key"],
+    });
+    let mut all = list(item);
+    all["maxItems"] = json!(JOB_LIMITS_MAX);
+    maybe(all)
 }
 
 /// What `rate_limit` at `at` says.

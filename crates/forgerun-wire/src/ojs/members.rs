@@ -203,6 +203,11 @@ impl ViolationList {
         read
     }
 
+    /// Everything that is wrong.
+    pub(crate) fn into_violations(self) -> impl Iterator<Item = Violation> {
+        self.found.into_iter().map(|(_, violation)| violation)
+    }
+
     /// Whether nothing is wrong so far.
     pub fn is_empty(&self) -> bool {
         self.found.is_empty()

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 
 use crate::body::{self, Deadline, violation};
 use crate::members::UnknownMembers;
+use crate::ojs::limit::{self, Limited};
 use crate::problem::{RefusedRequest, Violation};
 use crate::reader::{BodyReader, LooseMembers};
 use crate::{request_body, shares};
@@ -33,6 +34,8 @@ pub struct SubmitRequest {
     pub priority: Option<i16>,
     /// Whom its queue shares itself between.
     pub fair: Option<Fair>,
+    /// What it shares with others, all of which must have room.
+    pub limits: Vec<Limited>,
     /// Whom to tell.
     pub callback: Option<String>,
     /// Whether the server retries by itself.
@@ -64,6 +67,8 @@ request_body! {
         "priority": priority(),
         /// Jobs of a queue and priority take turns by key, `weight` (1 to 100, default 1) turns at a time.
         "fair": shares::schema(),
+        /// Up to four limits shared with other jobs of the client: at once, or per second, minute or hour. All must have room.
+        "limits": limit::schema(),
         /// Where to send notifications: http or https.
         "callback": maybe(url()),
         /// Whether the server retries by itself.
@@ -121,6 +126,7 @@ struct Members {
     work_kind: Option<String>,
     priority: Option<i64>,
     fair: Option<Box<RawValue>>,
+    limits: Option<Box<RawValue>>,
     callback: Option<String>,
     #[serde(rename = "retry_mode")]
     retry_mode: Option<String>,
@@ -137,6 +143,7 @@ impl Members {
             parameters: members.raw("parameters"),
             priority: members.number("priority"),
             fair: members.raw("fair"),
+            limits: members.raw("limits"),
             max_retries: members.number("maxRetries"),
             timeout: members.text("timeout"),
             deadline: members.text("deadline"),
@@ -166,6 +173,7 @@ fn read(reader: &mut BodyReader, members: Members, type_needed: bool) -> SubmitR
     let priority = members.priority.and_then(|number| reader.value_of(body::priority(number)));
     let fair =
         members.fair.and_then(|fair| reader.value_of(shares::read(&fair).map_err(|bad| bad.violation())));
+    let limits = members.limits.map(|given| reader.limits(&given)).unwrap_or_default();
     let retry_mode =
         members.retry_mode.and_then(|word| reader.value_of(body::retry_mode("retry_mode", &word)));
     let timeout = members.timeout.and_then(|text| reader.value_of(body::span("timeout", &text)));
@@ -180,6 +188,7 @@ fn read(reader: &mut BodyReader, members: Members, type_needed: bool) -> SubmitR
         work_kind,
         priority,
         fair,
+        limits,
         callback: members.callback,
         retry_mode,
         max_retries,

@@ -13,12 +13,12 @@ use crate::world::World;
 use crate::world::build::*;
 
 fn limited(n: u128, concurrency: u32) -> NewJob {
-    job(n, |head| head.limit = Some(limit(Some(concurrency))))
+    job(n, |head| head.limits = vec![limit(Some(concurrency))])
 }
 
 fn once_a_second(n: u128) -> NewJob {
     let rate = Rate { count: 1, per: secs(1) };
-    job(n, |head| head.limit = Some(Limit { rate: Some(rate), ..limit(None) }))
+    job(n, |head| head.limits = vec![Limit { rate: Some(rate), ..limit(None) }])
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_job_goes_when_its_reserved_moment_has_come_and_not_before() {
 fn a_rate_that_was_not_used_allows_its_burst_and_no_more() {
     let mut world = World::new();
     let rate = Some(Rate { count: 3, per: secs(3) });
-    let bursting = |n| job(n, |head| head.limit = Some(Limit { rate, ..limit(None) }));
+    let bursting = |n| job(n, |head| head.limits = vec![Limit { rate, ..limit(None) }]);
     world.ask(submit((1..=9).map(bursting)));
     assert_eq!(named(&world.ask(claim("q", 9))), ids([1, 2, 3]));
     assert_eq!(world.job(4).available_at, Some(world.now + secs(1)));
@@ -160,8 +160,58 @@ fn a_rate_is_shared_by_the_jobs_of_all_queues_with_its_key() {
     world.ask(submit([once_a_second(1)]));
     world.ask(submit([job(2, |head| {
         head.queue = name("other");
-        head.limit = once_a_second(2).head.limit.clone();
+        head.limits = once_a_second(2).head.limits.clone();
     })]));
     assert_eq!(named(&world.ask(claim("q other", 9))), ids([1]));
     assert_eq!(world.job(2).parked, Parked::ForTurn);
+}
+
+/// A job with a place in each of these keys, of which each has one.
+fn in_all(n: u128, keys: &[&str]) -> NewJob {
+    let of = |key: &&str| Limit { key: name(key), ..limit(Some(1)) };
+    job(n, |head| head.limits = keys.iter().map(of).collect())
+}
+
+#[test]
+fn a_job_takes_a_place_in_all_of_its_limits_or_in_none() {
+    let mut world = World::new();
+    world.ask(submit([in_all(1, &["a"]), in_all(2, &["a", "b"]), in_all(3, &["b"]), in_all(4, &["a"])]));
+    assert_eq!(named(&world.ask(claim("q", 4))), ids([1, 3]), "job 2 keeps nothing of b");
+    let active = |world: &World, key: &str| world.limits[&name(key)].active;
+    assert_eq!([active(&world, "a"), active(&world, "b")], [1, 1]);
+    world.apply(vec![start(1, 1), succeed(1, 1)]);
+    assert_eq!(named(&world.ask(claim("q", 4))), [], "job 2 is woken, and waits for b");
+    assert_eq!(world.job(2).parked_for, 1);
+    assert_eq!(named(&world.ask(claim("q", 4))), ids([4]), "it passed the place in a on");
+    world.apply(vec![start(3, 1), succeed(3, 1), start(4, 1), succeed(4, 1)]);
+    assert_eq!(named(&world.ask(claim("q", 4))), ids([2]));
+    assert_eq!([active(&world, "a"), active(&world, "b")], [1, 1]);
+}
+
+#[test]
+fn jobs_that_need_the_same_places_in_another_order_do_not_wait_for_each_other() {
+    let mut world = World::new();
+    world.ask(submit([in_all(1, &["a", "b"]), in_all(2, &["b", "a"]), in_all(3, &["a", "b"])]));
+    for n in 1..=3 {
+        assert_eq!(named(&world.ask(claim("q", 4))), ids([n]));
+        world.apply(vec![start(n, 1), succeed(n, 1)]);
+    }
+}
+
+#[test]
+fn a_job_waits_for_the_latest_of_its_rates_and_uses_a_turn_of_each() {
+    let rate = |key: &str, per| Limit { key: name(key), rate: Some(Rate { count: 1, per }), ..limit(None) };
+    let both = |n| job(n, |head| head.limits = vec![rate("fast", secs(1)), rate("slow", secs(60))]);
+    let mut world = World::new();
+    world.ask(submit([both(1), both(2), job(3, |head| head.limits = vec![rate("fast", secs(1))])]));
+    assert_eq!(named(&world.ask(claim("q", 3))), ids([1]));
+    assert_eq!(world.job(2).available_at, Some(world.now + secs(60)));
+    assert_eq!(
+        world.job(3).available_at,
+        Some(world.now + secs(1)),
+        "job 2 reserved nothing of the fast rate"
+    );
+    world.pass(secs(60));
+    world.due();
+    assert_eq!(named(&world.ask(claim("q", 3))), ids([2, 3]));
 }

@@ -93,7 +93,7 @@ fn the_holder_of_a_paused_job_learns_it_with_its_next_heartbeat() {
 #[test]
 fn a_paused_job_leaves_its_limit_to_others_and_asks_again_when_it_is_resumed() {
     let mut world = World::new();
-    world.ask(submit((1..=3).map(|n| job(n, |head| head.limit = Some(limit(Some(1)))))));
+    world.ask(submit((1..=3).map(|n| job(n, |head| head.limits = vec![limit(Some(1))]))));
     assert_eq!(named(&world.ask(claim("q", 9))).len(), 1);
     assert_eq!(world.job(2).parked, Parked::ForPlace);
     world.ask(hold_back(2, true));

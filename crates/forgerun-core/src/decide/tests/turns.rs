@@ -129,7 +129,7 @@ fn a_job_without_room_in_its_limit_passes_its_turn_on() {
     let limited = |n| {
         job(n, |head| {
             head.fair = Fair::new(name("a"), 1);
-            head.limit = Some(limit(Some(1)));
+            head.limits = vec![limit(Some(1))];
         })
     };
     let mut world = World::new();

@@ -26,11 +26,14 @@ fn full_head() -> Head {
         timeout_of_server: true,
         retry: RetryPolicy::auto(),
         fair: Fair::new(Name::new("customer").unwrap(), 7),
-        limit: Some(Limit {
-            key: Name::new("k").unwrap(),
-            concurrency: Some(0),
-            rate: Some(Rate { count: 2, per: Duration::from_secs(1) }),
-        }),
+        limits: vec![
+            Limit {
+                key: Name::new("k").unwrap(),
+                concurrency: Some(0),
+                rate: Some(Rate { count: 2, per: Duration::from_secs(1) }),
+            },
+            Limit { key: Name::new("l").unwrap(), concurrency: Some(7), rate: None },
+        ],
         hold: true,
         unique: Some(Unique {
             key: [7; 32],
@@ -80,6 +83,7 @@ fn a_job_comes_back_as_it_was_stored() {
     job.hold = true;
     job.available_at = Some(Time::from_millis(3));
     job.turn = Some(12);
+    (job.parked_for, job.turns_had) = (3, 5);
     job.parked = Parked::ForTurn;
     job.paused = true;
     job.lease = Some(Lease {

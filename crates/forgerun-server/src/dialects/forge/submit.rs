@@ -17,6 +17,7 @@ use forgerun_wire::forge::{BATCH, SUBMIT, SubmitRequest, SubmittedView, read_bat
 use forgerun_wire::words::forge_type;
 
 use crate::app::App;
+use crate::dialects::ojs::submission::limits_of;
 use crate::http::{
     ApiError, accepted, respond,
     routing::{
@@ -158,6 +159,7 @@ fn submission(call: &Call<'_>, request: SubmitRequest, items: Vec<Item>) -> Subm
         execution_at: request.execution_at,
         priority: request.priority.unwrap_or(0),
         fair: request.fair,
+        limits: limits_of(&head.owner(), request.limits, &head.queue),
         retry: match is_real {
             true => app.real_policy(request.retry_mode, request.max_retries),
             false => app.retry_policy(request.retry_mode),

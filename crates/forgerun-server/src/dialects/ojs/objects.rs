@@ -23,7 +23,8 @@ request_body! {
         /// The address of a JSON Schema that `args` must fit.
         "schema": text(),
         /// How to do it: `queue`, `priority`, `timeout_ms`, `visibility_timeout_ms`, `delay_until`,
-        /// `expires_at`, `deadline`, `tags`, `retry`, `unique`, `rate_limit`, `fair`.
+        /// `expires_at`, `deadline`, `tags`, `retry`, `unique`, `rate_limit`, `limits`,
+        /// `fair`.
         "options": object(),
     }
     ; required &["type"]

@@ -8,6 +8,7 @@ use forgerun_core::queue::Owner;
 use forgerun_core::state::Facet;
 use forgerun_wire::body;
 use forgerun_wire::ojs::envelope::JobEnvelope;
+use forgerun_wire::ojs::limit::Limited;
 use forgerun_wire::ojs::state::StateWord;
 use forgerun_wire::ojs::unique::{Dimensions, OnConflict, Uniqueness};
 use forgerun_wire::problem::RefusedRequest;
@@ -39,11 +40,7 @@ pub(crate) fn from_envelope(
     head: Head,
 ) -> Result<Submission, ApiError> {
     let queue = envelope.queue.unwrap_or_else(|| app.default_queue.clone());
-    let limit = envelope.limit.map(|limited| Limit {
-        key: owner.scoped(&limited.key.unwrap_or_else(|| format!("queue:{queue}"))),
-        concurrency: limited.concurrency,
-        rate: limited.rate,
-    });
+    let limits = limits_of(owner, envelope.limits, &queue);
     let dimensions = Dimensions {
         client: owner.client,
         tenant: owner.tenant.as_ref().map(Name::as_str),
@@ -72,7 +69,7 @@ pub(crate) fn from_envelope(
         lease: envelope.lease,
         timeout: envelope.timeout,
         retry: envelope.retry,
-        limit,
+        limits,
         hold: envelope.pending,
         unique,
         tags: envelope.tags,
@@ -84,6 +81,16 @@ pub(crate) fn from_envelope(
     let input =
         Input { payload: envelope.args, meta: envelope.meta, extra: envelope.kept, items: Vec::new() };
     Ok(Submission { id: envelope.id, queue: None, head, input: Arc::new(input) })
+}
+
+/// Limits as they are stored: shared by the jobs of their owner.
+pub(crate) fn limits_of(owner: &Owner, limits: Vec<Limited>, queue: &Name) -> Vec<Limit> {
+    let stored = |limited: Limited| Limit {
+        key: owner.scoped(&limited.key.unwrap_or_else(|| format!("queue:{queue}"))),
+        concurrency: limited.concurrency,
+        rate: limited.rate,
+    };
+    limits.into_iter().map(stored).collect()
 }
 
 /// Arguments that JSON allows and no number type holds, such as `1e999`, cannot be compared, so

@@ -19,6 +19,7 @@ use super::status;
 use crate::app::App;
 use crate::auth::ownership::OwnedExecution;
 use crate::config::Operation;
+use crate::dialects::ojs::submission::limits_of;
 use crate::http::{
     ApiError, accepted,
     routing::{
@@ -164,6 +165,7 @@ fn submission(
         operation: name.map(Into::into),
         priority: request.priority.unwrap_or(0),
         fair: request.fair,
+        limits: limits_of(&head.owner(), request.limits, &head.queue),
         retry: app.operation_policy(mode, retries),
         timeout: request.timeout,
         deadline: request.deadline.map(|deadline| deadline.moment(head.created_at)),

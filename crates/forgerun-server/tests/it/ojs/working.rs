@@ -136,6 +136,55 @@ async fn progress_is_told_in_both_shapes_and_never_goes_back() {
 }
 
 #[tokio::test]
+async fn a_job_with_several_limits_waits_until_all_have_room() {
+    let world = World::start().await;
+    let limits = |keys: &[&str]| {
+        let of = |key: &&str| json!({"key": key, "concurrency": 1, "rate": 100, "period": "minute"});
+        json!({"limits": keys.iter().map(of).collect::<Vec<_>>()})
+    };
+    let first = world.push(limits(&["a"])).await;
+    let both = world.push(limits(&["a", "b"])).await;
+    let other = world.push(limits(&["b"])).await;
+    let fetch = || world.post("workers/fetch", json!({"queues": ["default"], "count": 3}));
+    let fetched = fetch().await.expect(200);
+    let ids: Vec<&str> =
+        fetched["jobs"].as_array().unwrap().iter().map(|job| job["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, [&first, &other]);
+    assert_eq!(world.get("rate-limits/b").await.expect(200)["active"], 1);
+    world.ack(&first).await.expect(200);
+    world.ack(&other).await.expect(200);
+    let job = world.fetch().await;
+    assert_eq!((&job["id"], job["limits"].as_array().unwrap().len()), (&json!(both), 2));
+}
+
+#[tokio::test]
+async fn limits_that_contradict_each_other_are_refused_on_every_road() {
+    let world = World::start().await;
+    let post = |path: &str, body: &Value| world.client.call("POST", path).json(body.clone());
+    let limit = |key: &str| json!({"key": key, "concurrency": 1});
+    let five: Vec<Value> = ["a", "b", "c", "d", "e"].map(limit).into();
+    for limits in [
+        json!(five),
+        json!([limit("a"), limit("a")]),
+        json!([{"concurrency": 1}]),
+        json!({}),
+        json!([{"key": "a"}]),
+    ] {
+        for (path, body) in [
+            ("/v1/jobs", json!({"job_type": "a.b", "limits": limits})),
+            ("/api/v1/jobs", json!({"type": "a.b", "limits": limits})),
+            ("/ojs/v1/jobs", json!({"type": "a.b", "args": [], "options": {"limits": limits}})),
+        ] {
+            let refused = post(path, &body).send().await.expect(400);
+            assert!(refused.to_string().contains("limits"), "{refused}");
+        }
+    }
+    let both = json!({"limits": [limit("a")], "rate_limit": limit("b")});
+    let body = json!({"type": "a.b", "args": [], "options": both});
+    post("/ojs/v1/jobs", &body).send().await.expect(400);
+}
+
+#[tokio::test]
 async fn a_named_limit_holds_jobs_back_without_hiding_them() {
     let world = World::start().await;
     let limit = json!({"rate_limit": {"key": "k", "concurrency": 1}});

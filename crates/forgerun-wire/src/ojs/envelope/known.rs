@@ -42,7 +42,8 @@ const SYSTEM: [&str; 38] = [
     "job",
 ];
 
-pub(super) const OPTIONS: [&str; 21] = [
+pub(super) const OPTIONS: [&str; 22] = [
+    "limits",
     "fair",
     "work_kind",
     "queue",
