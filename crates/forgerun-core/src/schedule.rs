@@ -197,7 +197,7 @@ impl Schedule {
         }
         if self.overlap == Overlap::Enqueue && head.limits.is_empty() {
             let key = self.id.owner.scoped(&format!("schedule:{}", self.id.name));
-            head.limits = vec![Limit { key, concurrency: Some(1), rate: None }];
+            head.limits.push(Limit { key, concurrency: Some(1), rate: None });
         }
         head
     }

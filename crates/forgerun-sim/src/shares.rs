@@ -88,7 +88,9 @@ impl ShareLedger {
             line.waiting.retain(|_, jobs| !jobs.is_empty());
             let pairs = line.pairs();
             line.ahead.retain(|pair, _| pairs.contains(pair));
-            pairs.into_iter().for_each(|pair| drop(line.ahead.entry(pair).or_default()));
+            for pair in pairs {
+                line.ahead.entry(pair).or_default();
+            }
             for ((first, second), ahead) in &line.ahead {
                 let most = TURN / weight(first) + TURN / weight(second);
                 if ahead.abs() > most {

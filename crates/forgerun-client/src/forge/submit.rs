@@ -34,7 +34,7 @@ pub struct Submit {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) priority: Option<i16>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) fair: Option<FairKey>,
+    pub(super) fair: Option<Box<FairKey>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) callback: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -163,7 +163,7 @@ impl Submit {
 
     /// Takes turns with the jobs of other keys in its queue, by weight from 1 to 100.
     pub fn fair(mut self, key: impl Into<String>, weight: u8) -> Submit {
-        self.fair = Some(FairKey { key: key.into(), weight });
+        self.fair = Some(Box::new(FairKey { key: key.into(), weight }));
         self
     }
 

@@ -523,7 +523,7 @@ impl Job {
     }
 
     /// Whether a worker may get it now, as far as it is up to the job.
-    pub(crate) fn is_claimable(&self) -> bool {
+    pub fn is_claimable(&self) -> bool {
         self.state == State::Queued && !self.paused && self.available_at.is_none()
     }
 

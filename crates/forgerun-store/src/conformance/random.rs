@@ -2,10 +2,12 @@
 //!
 //! Deterministic: a failure names seed and batch, and comes back with the next run.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use forgerun_core::job::Job;
+use forgerun_core::fair::{TurnNames, is_about_turns};
+use forgerun_core::job::{Job, Name};
 use forgerun_core::rows::Changes;
 use forgerun_core::time::Time;
 use forgerun_core::{Batch, Wants};
@@ -66,11 +68,19 @@ pub async fn random_commands_at_once_leave_everything_sound(fixture: &dyn Fixtur
     .await;
     let snapshot = snapshot(&stores[0]).await;
     let everything = Wants { jobs: snapshot.jobs.keys().copied().collect(), ..Wants::default() };
-    for (key, row) in look(&stores[1], everything).await.limits {
+    let limits = look(&stores[1], everything).await.limits;
+    for (key, row) in limits.into_iter().filter(|(key, _)| !is_about_turns(key)) {
         let holds =
             |job: &&Job| job.state.is_active() && job.head.limits.iter().any(|limit| limit.key == key);
         assert_eq!(row.active as usize, snapshot.jobs.values().filter(holds).count(), "{key}");
     }
+    let mut in_line: BTreeMap<Name, usize> = BTreeMap::new();
+    for job in snapshot.jobs.values().filter(|job| job.is_claimable()) {
+        if let Some(names) = TurnNames::of(&job.head) {
+            *in_line.entry(names.key).or_default() += usize::from(job.turn.is_some());
+        }
+    }
+    assert!(in_line.values().all(|&n| n == 1), "one job of each key is in line: {in_line:?}");
     let told: usize = snapshot.journal.iter().map(Vec::len).sum();
     assert!(told > 300, "enough has happened: {told}");
 }

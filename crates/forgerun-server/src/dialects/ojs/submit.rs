@@ -242,7 +242,7 @@ fn one_view(status: StatusCode, view: JobView<'_>, existing: bool) -> Response {
 pub(in crate::dialects) async fn take_one(call: &Call<'_>) -> Result<(SubmittedJob, Option<Rate>), ApiError> {
     let submitter = Submitter::of(call, ONE)?;
     let envelope = envelope::read(&call.body, submitter.rules())?;
-    let rate = envelope.limit.as_ref().and_then(|limit| limit.rate);
+    let rate = envelope.limits.iter().find_map(|limit| limit.rate);
     let mut taken = submitter.submit(vec![envelope], submitter.key(None)?).await?;
     let taken = taken.pop().expect("a submission of one job is answered with one");
     call.exchange.set_subject(RequestSubject::job(&taken.job, !taken.existing));
