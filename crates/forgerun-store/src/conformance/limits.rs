@@ -49,7 +49,7 @@ pub async fn limits_in_use_are_listed_by_their_owner(fixture: &dyn Fixture) {
     let (mine, other) = (Owner::client(client(1)), Owner::client(client(2)));
     let keyed = |n: u64, owner: &Owner, key: &str| {
         let key = owner.scoped(key);
-        job_with(n, "q", |head| head.limit = Some(Limit { key, ..concurrency("any", 1) }))
+        job_with(n, "q", |head| head.limits = vec![Limit { key, ..concurrency("any", 1) }])
     };
     let jobs = vec![keyed(1, &mine, "b"), keyed(2, &mine, "a"), keyed(3, &other, "c")];
     accepted(ask(&store, START, submit_all(jobs)).await);

@@ -169,7 +169,7 @@ async fn a_filter_decides_about_which_jobs_a_webhook_hears() {
         let jobs = page["deliveries"].as_array().unwrap().iter().map(|delivery| delivery["job_id"].clone());
         jobs.collect::<Vec<Value>>()
     };
-    assert_eq!(deliveries().await, [heard.clone()]);
+    assert_eq!(deliveries().await, std::slice::from_ref(&heard));
     let patch =
         async |filter: Value| client.call("PATCH", &path(&made)).json(json!({"filter": filter})).send().await;
     patch(json!({"type": ["x"]})).await.refused(400, "RFA_REQUEST_MALFORMED");

@@ -67,10 +67,11 @@ fn no_committed_row_is_lost_or_doubled_whatever_is_killed() {
     let application = Application::new(&cluster);
     let folder = tempfile::tempdir().unwrap();
     let port = free_port();
-    let mut server = serve(&folder, port);
+    let server = serve(&folder, port);
     let key = first_key(server.address);
     let url = super::url(&server);
-    let mut forwarder = ForwarderProcess::start(&application.url, &url, &key);
+    let mut forwarder = Some(ForwarderProcess::start(&application.url, &url, &key));
+    let mut server = Some(server);
     let (committed, stop) = (Mutex::new(Committed::default()), AtomicBool::new(false));
     std::thread::scope(|scope| {
         scope.spawn(|| application.runtime.block_on(commit(&application.url, &committed, &stop)));
@@ -81,13 +82,14 @@ fn no_committed_row_is_lost_or_doubled_whatever_is_killed() {
             }
             match n % 3 {
                 0 => {
-                    drop(forwarder);
-                    forwarder = ForwarderProcess::start(&application.url, &url, &key);
+                    drop(forwarder.take());
+                    forwarder = Some(ForwarderProcess::start(&application.url, &url, &key));
                 }
                 1 => {
-                    server.signal("KILL");
-                    drop(server);
-                    server = serve(&folder, port);
+                    let killed = server.take().expect("it runs again after each kill");
+                    killed.signal("KILL");
+                    drop(killed);
+                    server = Some(serve(&folder, port));
                 }
                 _ => {
                     cluster.kill();
@@ -99,7 +101,8 @@ fn no_committed_row_is_lost_or_doubled_whatever_is_killed() {
     });
     application.wait_for(|status| status["waiting"] == 0);
     let Committed { sure, maybe } = committed.into_inner().unwrap();
-    let jobs = all_jobs(&mut Connection::open(server.address, &key).unwrap());
+    let address = server.as_ref().expect("it runs again after each kill").address;
+    let jobs = all_jobs(&mut Connection::open(address, &key).unwrap());
     let lost: Vec<_> = sure.difference(&jobs).collect();
     assert!(lost.is_empty(), "{} of {} are lost: {lost:?}", lost.len(), sure.len());
     let strange: Vec<_> = jobs.iter().filter(|id| !sure.contains(*id) && !maybe.contains(*id)).collect();

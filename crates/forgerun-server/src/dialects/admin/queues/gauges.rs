@@ -83,7 +83,7 @@ async fn waits(
     let mut found = Vec::with_capacity(waiting.len());
     for some in waiting.chunks(OLDEST_READ_AT_ONCE) {
         let reads = some.iter().map(async |(at, (queue, is_held))| {
-            let waited = oldest(app, queue, queues.now).await?;
+            let (waited, _) = oldest(app, queue, queues.now).await?;
             Ok::<_, ApiError>((*at, queue.clone(), *is_held, waited))
         });
         found.extend(try_join_all(reads).await?);
