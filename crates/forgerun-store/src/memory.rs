@@ -7,8 +7,8 @@ mod deliveries;
 mod logs;
 mod operator;
 mod rewrite;
+mod turns;
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -21,7 +21,6 @@ use forgerun_core::job::{IdempotencyKey, Input, Job, Lane, Name, QueueOrder, She
 use forgerun_core::log::LogBatch;
 use forgerun_core::queue::QueueId;
 use forgerun_core::record::{Record, RecordKey};
-use forgerun_core::related::RelatedTurns;
 use forgerun_core::rows::{Activity, Counts, KeyRow, LimitRow, Minute, MoreRows, NewResult, Outcome};
 use forgerun_core::set_aside::RowId;
 use forgerun_core::state::State;
@@ -235,31 +234,6 @@ impl Tables {
         rows.active = shared.map(|(_, counts)| counts.active()).sum::<i64>().max(0) as u64;
         self.delivery_tables.load(wants, &self.aside, &mut rows)?;
         Ok(rows)
-    }
-
-    fn load_parked(&self, ids: &mut BTreeSet<JobId>, rows: &mut Rows) {
-        for shelf in related::limits(&self.all_readable(ids)).parked {
-            let found = self.head_of(&shelf, limits::UNPARK_MAX);
-            ids.extend(&found);
-            rows.shelves.insert(shelf, found);
-        }
-    }
-
-    fn load_turns(&self, wants: &Wants, ids: &mut BTreeSet<JobId>, rows: &mut Rows) {
-        rows.turns = related::turns(wants, &rows.shelves, &self.all_readable(ids));
-        for (shelf, &limit) in &rows.turns.behind {
-            let found = self.head_of(shelf, limit);
-            ids.extend(&found);
-            rows.shelves.insert(shelf.clone(), found);
-        }
-        for ((shelf, priority), &limit) in &rows.turns.without_key {
-            let first = ((Reverse(*priority), RelatedTurns::FIRST_PLACE), JobId::from_u128(0));
-            let on_shelf = self.shelves.get(shelf).into_iter().flat_map(|jobs| jobs.range(first..));
-            let of_priority = on_shelf.take_while(|((Reverse(of), _), _)| of == priority);
-            let found: Vec<JobId> = of_priority.take(limit).map(|&(_, id)| id).collect();
-            ids.extend(&found);
-            rows.behind_turns.insert((shelf.clone(), *priority), found);
-        }
     }
 
     fn head_of(&self, shelf: &Shelf, limit: usize) -> Vec<JobId> {

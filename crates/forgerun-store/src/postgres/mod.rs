@@ -46,6 +46,7 @@ mod plain_queues;
 mod pool;
 mod read;
 mod rewrite;
+mod shelves;
 mod sql;
 mod tls;
 mod transact;

@@ -5,7 +5,7 @@
 //! while writing, jobs, idempotency keys, unique keys, clients, each in the order of its key, and the journal last. Whatever is
 //! found by looking around (shelves, due jobs, due deliveries) skips what others hold and never waits.
 
-use super::{aside, blobs, journal, list, logs, marks, operator, rewrite};
+use super::{aside, blobs, journal, list, logs, marks, operator, rewrite, shelves};
 
 /// Declares the statements and their texts.
 macro_rules! statements {
@@ -72,24 +72,10 @@ statements! {
           JOIN idempotency USING (client, operation, key)";
     FindUniques = "SELECT key, job FROM uniques WHERE key = ANY ($1::bytea[])";
     /// In the order of the index, so the scan stops after the last row wanted.
-    LockShelf = "
-        SELECT id, head, body
-          FROM jobs
-         WHERE lane = $1::smallint AND shelf = $2::text
-         ORDER BY priority DESC, coalesce(place, id)
-         LIMIT $3::bigint
-           FOR UPDATE SKIP LOCKED";
+    LockShelf = shelves::LOCK_SHELF;
     /// The same from a place on, within a priority.
-    LockShelfFrom = "
-        SELECT id, head, body
-          FROM jobs
-         WHERE lane = $1::smallint AND shelf = $2::text AND priority = $4::smallint AND coalesce(place, id) >= $5::uuid
-         ORDER BY coalesce(place, id)
-         LIMIT $3::bigint
-           FOR UPDATE SKIP LOCKED";
-    CountShelf = "
-        SELECT count(*)
-          FROM (SELECT FROM jobs WHERE lane = $1::smallint AND shelf = $2::text LIMIT $3::bigint) AS head";
+    LockShelfFrom = shelves::LOCK_SHELF_FROM;
+    CountShelf = shelves::COUNT_SHELF;
     LockDue = "
         SELECT id, head, body
           FROM jobs
@@ -409,18 +395,8 @@ statements! {
          LIMIT $3::bigint";
     CountDead = "SELECT count(*) FROM (SELECT FROM jobs WHERE lane = 4 LIMIT $1::bigint) AS dead";
     /// Along the index from which claims take: of one priority, the older comes first.
-    ReadFront = "
-        SELECT priority, coalesce(place, id)
-          FROM jobs
-         WHERE lane = $1::smallint AND shelf = $2::text
-         ORDER BY priority DESC, coalesce(place, id)
-         LIMIT $3::bigint";
-    ReadFrontJobs = "
-        SELECT id, head, body
-          FROM jobs
-         WHERE lane = $1::smallint AND shelf = $2::text
-         ORDER BY priority DESC, coalesce(place, id)
-         LIMIT $3::bigint";
+    ReadFront = shelves::READ_FRONT;
+    ReadFrontJobs = shelves::READ_FRONT_JOBS;
     ReadWaiting = "SELECT coalesce(sum(queued), 0)::bigint FROM counts WHERE queue = $1::text";
     ReadNextDue = "
         SELECT min(due_at)
@@ -462,14 +438,7 @@ statements! {
          ORDER BY id
          LIMIT $3::bigint";
     /// The names of the shelves of a lane, each found with one step in the index.
-    ReadShelfNames = "
-          WITH RECURSIVE names AS (
-               (SELECT shelf FROM jobs WHERE lane = $1::smallint AND shelf > $2::text ORDER BY shelf LIMIT 1)
-                UNION ALL
-               SELECT (SELECT shelf FROM jobs WHERE lane = $1::smallint AND shelf > names.shelf ORDER BY shelf LIMIT 1)
-                 FROM names
-                WHERE names.shelf IS NOT NULL)
-        SELECT shelf FROM names WHERE shelf IS NOT NULL LIMIT $3::bigint";
+    ReadShelfNames = shelves::READ_SHELF_NAMES;
     ReadRecords = "
         SELECT kind, key, grp, due_at, version, bytes
           FROM records
