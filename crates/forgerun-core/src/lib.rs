@@ -43,6 +43,7 @@ pub mod queue;
 pub mod quota;
 pub mod random;
 pub mod record;
+mod record_check;
 pub mod redrive;
 pub mod related;
 pub mod retry;

@@ -15,8 +15,8 @@
 //! - `bridge`: jobs from a RabbitMQ broker, with the feature `amqp`.
 //! - `workflows`: beginning and reading workflows, for all dialects.
 //! - `audit`: who is behind a change, and wrong keys; `audit_trail`: pages, export and check.
-//! - `cleanup`: retention, run once; `migrate`: schema upgrades, run once; `reencrypt`: the change
-//!   to another encryption key.
+//! - `backup`: copies of a store and back; `check`: its invariants; `cleanup`: retention, run once;
+//!   `migrate`: schema upgrades, run once; `reencrypt`: the change to another encryption key.
 //! - `streamed_jobs`: jobs held by gRPC streaming workers.
 //! - `schemas`: JSON Schemas of job types.
 //!
@@ -29,8 +29,10 @@ pub mod attendance;
 pub mod audit;
 mod audit_trail;
 pub mod auth;
+mod backup;
 #[cfg(feature = "amqp")]
 pub mod bridge;
+mod check;
 mod cleanup;
 mod client_limits;
 pub mod client_names;
@@ -66,10 +68,12 @@ pub mod workflows;
 
 pub use app::{App, Bounds};
 pub use audit_trail::{export_audit, verify_audit};
+pub use backup::{BackupError, BackupSummary, backup, restore};
+pub use check::check;
 pub use cleanup::{Removed, cleanup};
 pub use config::Config;
-pub use forgerun_store::SchemaStatus;
 pub use forgerun_store::sealed::Renewed;
+pub use forgerun_store::{CheckReport, SchemaStatus};
 pub use migrate::{migrate, schema};
 pub use reencrypt::reencrypt;
 pub use serve::{Ready, ServeError, ServerAddresses, serve};

@@ -20,6 +20,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use forgerun_engine::{Clock, StoreClock};
+use forgerun_store::backup::BackupPlace;
 use forgerun_store::memory::Memory;
 #[cfg(feature = "s3")]
 use forgerun_store::objects::{S3, S3Options};
@@ -36,7 +37,7 @@ use tracing::{debug, info, warn};
 
 use crate::Running;
 use crate::app::{App, Bounds};
-use crate::config::{BadKeys, Config, Database, Results};
+use crate::config::{BadKeys, Config, Database, ResultStore, Results};
 use crate::connections::{self, ConnectionTerms, TlsIdentity, TlsPort};
 use crate::http::HttpService;
 #[cfg(feature = "grpc")]
@@ -317,16 +318,11 @@ async fn open_with(
 /// The object store for large results. If it is down, the server starts anyway: everything else
 /// works. If it refuses the credentials, the configuration is wrong.
 #[cfg(feature = "s3")]
-async fn objects(results: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forgerun_store::Error> {
+pub(crate) async fn objects(
+    results: &Results,
+) -> Result<Option<Arc<dyn ObjectPlace>>, forgerun_store::Error> {
     let Some(store) = results.store.clone() else { return Ok(None) };
-    let secret = results.secret_access_key.as_ref().map(|secret| secret.expose().to_owned());
-    let objects = S3::new(S3Options {
-        bucket: store.bucket,
-        prefix: store.prefix,
-        endpoint: results.endpoint.clone(),
-        region: results.region.clone(),
-        key: results.access_key_id.clone().zip(secret),
-    })?;
+    let objects = s3(results, store)?;
     match objects.check().await {
         Err(error) if error.fault == Fault::Rejected => return Err(error),
         Err(error) => warn!(%error, "object store unreachable: large results are refused until it answers"),
@@ -335,9 +331,39 @@ async fn objects(results: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forg
     Ok(Some(Arc::new(objects)))
 }
 
+/// A part of an object store, with the address and key of `results.*`.
+#[cfg(feature = "s3")]
+fn s3(results: &Results, store: ResultStore) -> Result<S3, forgerun_store::Error> {
+    let secret = results.secret_access_key.as_ref().map(|secret| secret.expose().to_owned());
+    S3::new(S3Options {
+        bucket: store.bucket,
+        prefix: store.prefix,
+        endpoint: results.endpoint.clone(),
+        region: results.region.clone(),
+        key: results.access_key_id.clone().zip(secret),
+    })
+}
+
+/// A place for a backup in an object store; `None` if this build has none.
+#[cfg(feature = "s3")]
+pub(crate) fn open_object_store(
+    results: &Results,
+    store: ResultStore,
+) -> Result<Option<BackupPlace>, forgerun_store::Error> {
+    s3(results, store).map(|objects| Some(BackupPlace::Objects(objects)))
+}
+
+#[cfg(not(feature = "s3"))]
+pub(crate) fn open_object_store(
+    _: &Results,
+    _: ResultStore,
+) -> Result<Option<BackupPlace>, forgerun_store::Error> {
+    Ok(None)
+}
+
 /// `None`: this build has no object store.
 #[cfg(not(feature = "s3"))]
-async fn objects(_: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forgerun_store::Error> {
+pub(crate) async fn objects(_: &Results) -> Result<Option<Arc<dyn ObjectPlace>>, forgerun_store::Error> {
     Ok(None)
 }
 

@@ -50,6 +50,11 @@ pub trait Sink: Send {
 pub trait Source: Send + Sync {
     /// Some of the bytes from `offset` on: at least one and at most `len`. There must be one there.
     fn read(&self, offset: u64, len: usize) -> Boxed<'static, Bytes>;
+
+    /// How many bytes there are; `None` where only the row of the result says so.
+    fn size(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// A place for the bytes of blobs that is neither the database nor its machine: an object store.

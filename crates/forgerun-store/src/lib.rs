@@ -6,7 +6,11 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "sqlite")]
+pub mod backup;
 mod blobs;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod check;
 #[cfg(feature = "testing")]
 pub mod conformance;
 mod error;
@@ -47,6 +51,8 @@ use forgerun_core::{Changes, Rows, Wants};
 use tokio::sync::broadcast;
 
 pub use blobs::{BlobPlace, Blobs, DoomedBlob, NoteUpload, ObjectPlace, Sink, Source};
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub use check::{CheckReport, Finding, FindingKind};
 pub use error::{Error, Fault};
 pub use id_suffix::IdSuffix;
 pub use logs::{LogChunk, LogQuery};

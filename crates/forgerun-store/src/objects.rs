@@ -121,6 +121,42 @@ impl S3 {
         }
     }
 
+    /// Begins an object of this name, such as a file of a backup.
+    pub(crate) fn create_named(&self, name: &str) -> Box<dyn Sink> {
+        Box::new(self.sink(self.named(name), Box::new(|_| Box::pin(async { Ok(()) }))))
+    }
+
+    /// Opens the object of this name.
+    pub(crate) async fn open_named(&self, name: &str) -> Result<Arc<dyn Source>, Error> {
+        self.source(self.named(name)).await
+    }
+
+    /// Whether there is no object below the prefix.
+    pub(crate) async fn is_empty(&self) -> Result<bool, Error> {
+        match self.store.list(Some(&self.prefix)).next().await {
+            None => Ok(true),
+            Some(Ok(_)) => Ok(false),
+            Some(Err(error)) => Err(trouble(&self.place, &error)),
+        }
+    }
+
+    fn named(&self, name: &str) -> Path {
+        name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
+    }
+
+    fn sink(&self, path: Path, note: NoteUpload) -> ObjectSink {
+        let objects = self.clone();
+        ObjectSink { objects, path, note, gathered: BytesMut::new(), upload: None, parts: Vec::new() }
+    }
+
+    async fn source(&self, path: Path) -> Result<Arc<dyn Source>, Error> {
+        let head = GetOptions { head: true, ..GetOptions::default() };
+        let found = self.store.get_opts(&path, head).await;
+        let size = found.map_err(|error| trouble(&self.place, &error))?.meta.size;
+        let objects = self.clone();
+        Ok(Arc::new(ObjectSource(Arc::new(OpenObject { objects, path, size, window: Mutex::default() }))))
+    }
+
     fn path(&self, blob: BlobId) -> Path {
         self.prefix.clone().join(format!("{:02x}", blob.as_u128() & 0xff)).join(blob.to_string())
     }
@@ -176,25 +212,11 @@ impl ObjectPlace for S3 {
     }
 
     fn create(&self, blob: BlobId, note: NoteUpload) -> Box<dyn Sink> {
-        Box::new(ObjectSink {
-            objects: self.clone(),
-            path: self.path(blob),
-            note,
-            gathered: BytesMut::new(),
-            upload: None,
-            parts: Vec::new(),
-        })
+        Box::new(self.sink(self.path(blob), note))
     }
 
     fn open(&self, blob: BlobId) -> Boxed<'_, Arc<dyn Source>> {
-        Box::pin(async move {
-            let (objects, path) = (self.clone(), self.path(blob));
-            let head = GetOptions { head: true, ..GetOptions::default() };
-            let found = self.store.get_opts(&path, head).await;
-            let size = found.map_err(|error| trouble(&self.place, &error))?.meta.size;
-            let source = ObjectSource(Arc::new(OpenObject { objects, path, size, window: Mutex::default() }));
-            Ok(Arc::new(source) as Arc<dyn Source>)
-        })
+        Box::pin(self.source(self.path(blob)))
     }
 
     fn delete(&self, blobs: Vec<DoomedBlob>) -> Boxed<'_, ()> {
@@ -312,6 +334,10 @@ impl OpenObject {
 }
 
 impl Source for ObjectSource {
+    fn size(&self) -> Option<u64> {
+        Some(self.0.size)
+    }
+
     fn read(&self, offset: u64, len: usize) -> Boxed<'static, Bytes> {
         let object = self.0.clone();
         Box::pin(async move { object.read(offset, len).await })

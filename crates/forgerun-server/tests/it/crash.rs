@@ -88,6 +88,7 @@ fn kill_under_load(url: &str) {
     let server = start(url);
     let n_events = check(server.address, &key.unwrap(), &heard);
     assert!(heard.len() >= N_ROUNDS * N_HEARD);
+    crate::cli::check::is_sound(url);
     println!("{} jobs acknowledged over {N_ROUNDS} kills: all ended once, {n_events} events", heard.len());
 }
 

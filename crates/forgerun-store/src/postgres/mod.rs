@@ -27,6 +27,7 @@
 
 mod aside;
 mod blobs;
+mod check;
 mod columns;
 mod connect;
 mod deliveries;

@@ -121,6 +121,11 @@ impl DatabaseFile {
         Ok(connection)
     }
 
+    /// A connection that copies the whole database to another file. It reads as of one moment, and no writer waits for it.
+    pub(super) fn source(&self) -> Result<Connection, Error> {
+        self.open(OpenFlags::SQLITE_OPEN_READ_ONLY)
+    }
+
     fn open(&self, flags: OpenFlags) -> Result<Connection, Error> {
         // Each connection belongs to one thread at a time, so SQLite's own mutex around it is wasted.
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -33,28 +33,19 @@ impl Files {
         self.root.join(format!("{:02x}", blob.as_u128() & 0xff)).join(blob.to_string())
     }
 
+    /// Where the file of a blob is, below the folder of the database.
+    pub(super) fn name(blob: BlobId) -> String {
+        format!("results/{:02x}/{blob}", blob.as_u128() & 0xff)
+    }
+
     /// Makes the file of a new blob.
     pub(super) async fn create(&self, blob: BlobId) -> Result<Box<dyn Sink>, Error> {
-        let (root, path) = (self.root.clone(), self.path(blob));
-        let made = on_disk(path.clone(), move || {
-            let folder = folder_of(&path);
-            private::make_folder(folder)?;
-            let file = private::new_file(&path)?;
-            // The way to the file must last as the file does.
-            for folder in [folder, root.as_path(), folder_of(&root)] {
-                File::open(folder)?.sync_all()?;
-            }
-            Ok(FileSink { file: Some(file), path })
-        });
-        Ok(Box::new(made.await?))
+        create_file(self.root.clone(), self.path(blob)).await
     }
 
     /// Opens the file of a blob for reading.
     pub(super) async fn open(&self, blob: BlobId) -> Result<Arc<dyn Source>, Error> {
-        let path = self.path(blob);
-        let opened = path.clone();
-        let file = on_disk(path.clone(), move || File::open(opened)).await?;
-        Ok(Arc::new(FileSource { file: Arc::new(file), path }))
+        open_file(self.path(blob)).await
     }
 
     /// Deletes the files of blobs; one that is not there was deleted before.
@@ -68,6 +59,33 @@ impl Files {
         })
         .await
     }
+}
+
+/// Makes a new file, and the folders down from `root` that it stands in.
+pub(crate) async fn create_file(root: PathBuf, path: PathBuf) -> Result<Box<dyn Sink>, Error> {
+    let made = on_disk(path.clone(), move || {
+        let folder = folder_of(&path);
+        private::make_folder(folder)?;
+        let file = private::new_file(&path)?;
+        // The way to the file must last as the file does.
+        for folder in [folder, root.as_path(), folder_of(&root)] {
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(FileSink { file: Some(file), path })
+    });
+    Ok(Box::new(made.await?))
+}
+
+/// Opens a file for reading.
+pub(crate) async fn open_file(path: PathBuf) -> Result<Arc<dyn Source>, Error> {
+    let opened = path.clone();
+    let (file, size) = on_disk(path.clone(), move || {
+        let file = File::open(opened)?;
+        let size = file.metadata()?.len();
+        Ok((file, size))
+    })
+    .await?;
+    Ok(Arc::new(FileSource { file: Arc::new(file), path, size }))
 }
 
 struct FileSink {
@@ -102,9 +120,14 @@ impl Sink for FileSink {
 struct FileSource {
     file: Arc<File>,
     path: PathBuf,
+    size: u64,
 }
 
 impl Source for FileSource {
+    fn size(&self) -> Option<u64> {
+        Some(self.size)
+    }
+
     fn read(&self, offset: u64, len: usize) -> Boxed<'static, Bytes> {
         let (file, path) = (self.file.clone(), self.path.clone());
         Box::pin(on_disk(path, move || {

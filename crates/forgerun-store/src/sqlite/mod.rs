@@ -5,14 +5,16 @@
 //! too: the two take turns, and each notices what the other does ([`others`]).
 
 mod aside;
+mod backup;
 mod cells;
+mod check;
 mod checkpoint;
 mod clients;
 mod commits;
 mod connect;
 mod deliveries;
 mod fault;
-mod files;
+pub(crate) mod files;
 mod handles;
 mod list;
 mod load;
@@ -64,6 +66,7 @@ use readers::Readers;
 use threads::Threads;
 use writer::{Chore, SqliteWriter, SweepBatch};
 
+pub use backup::{BlobReader, CopiedBlob, put_in_place};
 pub use connect::Options;
 
 /// Something for each of some jobs. Ids are looked up several times per job, and the hash of the standard library is slow.

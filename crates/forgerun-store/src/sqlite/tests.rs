@@ -3,14 +3,15 @@
 use rusqlite::{Connection, StatementStatus};
 
 use super::{
-    aside, clients, connect, deliveries, list, load, logs, many, marks, migrate, operator, queues, read,
-    records, results, rewrite, write, writer,
+    aside, backup, clients, connect, deliveries, list, load, logs, many, marks, migrate, operator, queues,
+    read, records, results, rewrite, write, writer,
 };
 
 const ALL: &[&[(&str, &str)]] = &[
     migrate::STATEMENTS,
     load::STATEMENTS,
     aside::STATEMENTS,
+    backup::STATEMENTS,
     list::STATEMENTS,
     operator::STATEMENTS,
     write::STATEMENTS,

@@ -64,6 +64,12 @@ pub(crate) enum Command {
     /// other keys can go
     #[command(after_help = AFTER_REENCRYPT)]
     Reencrypt(DatabaseFlags),
+    /// Copy an SQLite store with its large results, also while servers run
+    Backup(BackupFlags),
+    /// Put a backup where no store is yet
+    Restore(RestoreFlags),
+    /// Check every row of a store, and whether the rows agree; also while servers run
+    Check(CheckFlags),
     /// Check or export the audit trail of a database, also while servers run
     #[command(subcommand)]
     Audit(Audit),
@@ -111,6 +117,35 @@ pub(crate) enum Audit {
     Verify(DatabaseFlags),
     /// Print all entries, the latest first, a line of JSON each
     Export(DatabaseFlags),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupFlags {
+    /// A new folder, or s3://bucket/prefix with the address and key of `results.*`
+    #[arg(value_name = "DIR|URL")]
+    pub(crate) to: String,
+    #[command(flatten)]
+    pub(crate) database: DatabaseFlags,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreFlags {
+    /// The folder of a backup, or s3://bucket/prefix
+    #[arg(value_name = "DIR|URL")]
+    pub(crate) from: String,
+    #[command(flatten)]
+    pub(crate) database: DatabaseFlags,
+}
+
+const AFTER_CHECK: &str = "\
+Exit codes: 0 the store is sound, 1 it has faults, each printed by name, 2 usage or configuration, 6 the database cannot be
+reached.";
+
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_CHECK)]
+pub(crate) struct CheckFlags {
+    #[command(flatten)]
+    pub(crate) database: DatabaseFlags,
 }
 
 const AFTER_MIGRATE: &str = "\

@@ -8,10 +8,15 @@ use forgerun_cli::terminal::{complain, print, say};
 use forgerun_core::audit::AuditVerdict;
 use forgerun_engine::{Clock, SystemClock};
 use forgerun_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sources};
-use forgerun_server::{Ready, Renewed, SchemaStatus, ServeError, ServerAddresses, telemetry};
+use forgerun_server::{
+    BackupError, BackupSummary, CheckReport, Ready, Renewed, SchemaStatus, ServeError, ServerAddresses,
+    telemetry,
+};
 use tokio::runtime::Runtime;
 
-use crate::cli::{ConfigFlags, DatabaseFlags, DevFlags, MigrateFlags, ServeFlags};
+use crate::cli::{
+    BackupFlags, CheckFlags, ConfigFlags, DatabaseFlags, DevFlags, MigrateFlags, RestoreFlags, ServeFlags,
+};
 
 pub(crate) fn serve(flags: &ServeFlags) -> Exit {
     let mode = CommandMode::Serve;
@@ -79,6 +84,53 @@ pub(crate) fn reencrypt(flags: &DatabaseFlags) -> Exit {
             print(&line, if n_lost + n_busy == 0 { Exit::Done } else { Exit::Failure })
         }
         Err(error) => failed(&error),
+    }
+}
+
+pub(crate) fn check(flags: &CheckFlags) -> Exit {
+    let (config, runtime) = match on_database(&flags.database) {
+        Ok(ready) => ready,
+        Err(exit) => return exit,
+    };
+    let report = match runtime.block_on(forgerun_server::check(&config)) {
+        Ok(report) => report,
+        Err(error) => return failed(&error),
+    };
+    let CheckReport { n_jobs, n_outcomes, n_events, n_deliveries, n_records, n_findings, .. } = report;
+    let mut lines: String = report.findings.iter().map(|finding| format!("{finding}\n")).collect();
+    let seen = format!(
+        "{n_jobs} jobs, {n_outcomes} outcomes, {n_events} events, {n_deliveries} deliveries, {n_records} records"
+    );
+    match n_findings {
+        0 => lines += &format!("the store is sound: {seen}\n"),
+        n => lines += &format!("the store has {n} faults: {seen}\n"),
+    }
+    print(&lines, if n_findings == 0 { Exit::Done } else { Exit::Failure })
+}
+
+pub(crate) fn backup(flags: &BackupFlags) -> Exit {
+    let (config, runtime) = match on_database(&flags.database) {
+        Ok(ready) => ready,
+        Err(exit) => return exit,
+    };
+    copied("backup", &flags.to, runtime.block_on(forgerun_server::backup(&config, &flags.to)))
+}
+
+pub(crate) fn restore(flags: &RestoreFlags) -> Exit {
+    let (config, runtime) = match on_database(&flags.database) {
+        Ok(ready) => ready,
+        Err(exit) => return exit,
+    };
+    copied("restored from", &flags.from, runtime.block_on(forgerun_server::restore(&config, &flags.from)))
+}
+
+fn copied(done: &str, place: &str, copied: Result<BackupSummary, BackupError>) -> Exit {
+    match copied {
+        Ok(BackupSummary { n_files, n_bytes }) => {
+            print(&format!("{done} {place}: {n_files} files, {n_bytes} bytes\n"), Exit::Done)
+        }
+        Err(error) if error.is_usage() => complain(&error, Exit::Usage),
+        Err(error) => complain(&error, Exit::Failure),
     }
 }
 

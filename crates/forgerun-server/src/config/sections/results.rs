@@ -40,7 +40,7 @@ impl Results {
 }
 
 impl ResultStore {
-    fn parse(text: &str) -> Option<ResultStore> {
+    pub fn parse(text: &str) -> Option<ResultStore> {
         let place = text.strip_prefix("s3://")?;
         let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
         let is_name = |name: &str| {

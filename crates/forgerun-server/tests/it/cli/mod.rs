@@ -1,6 +1,8 @@
 //! The commands for people, as the binary runs them: what they print where, and their exit codes.
 
 mod audit;
+mod backup;
+pub(crate) mod check;
 mod docs;
 mod faults;
 mod health;
