@@ -62,8 +62,10 @@ sim: ## run the simulator over SEEDS seeds (default 1000)
 	cargo run --release -p forgerun-sim -- --seeds $(SEEDS)
 
 # A round takes about a minute and a quarter.
-torture: ## three real nodes in a bad network for ROUNDS rounds (default 40)
-	FORGERUN_TORTURE_ROUNDS=$(ROUNDS) cargo test -p forgerun-server --all-features --test it -- hostile_network --nocapture
+torture: ## three real nodes in a bad network for ROUNDS rounds (default 40), then ten minutes of kills
+	FORGERUN_TORTURE_ROUNDS=$(ROUNDS) cargo test --workspace --all-features --test it -- hostile_network --nocapture
+	cargo run --release -- prove --history $(TARGET_DIR)/prove.jsonl --report $(TARGET_DIR)/prove.html
+	cd bench/check && go run . $(abspath $(TARGET_DIR)/prove.jsonl)
 
 upgrade-test: ## this version beside the last release on one database; builds the release first
 	@scripts/upgrade-test

@@ -4,7 +4,7 @@
 //! - `client_commands`: submit, wait, list, cancel; queues, schedules, failures, workflows, keys.
 //! - `worker`: runs jobs with a program or URL.
 //! - `init`: starts a project that submits and works.
-//! - `conformance` and `traffic`: the command line of `forgerun-probe`.
+//! - `conformance`, `traffic` and `prove`: the command line of `forgerun-probe`.
 //! - `exit`: exit codes.
 //! - `terminal`: output for terminals and scripts.
 
@@ -12,6 +12,7 @@ pub mod client_commands;
 pub mod conformance;
 mod exit;
 pub mod init;
+pub mod prove;
 pub mod terminal;
 pub mod traffic;
 pub mod worker;

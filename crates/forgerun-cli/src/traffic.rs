@@ -142,7 +142,7 @@ pub fn traffic(flags: &TrafficFlags) -> Exit {
 }
 
 /// Plays to the end; `None` if interrupted. A started server ends with it.
-async fn until_stopped<T>(playing: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn until_stopped<T>(playing: impl Future<Output = T>) -> Option<T> {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {

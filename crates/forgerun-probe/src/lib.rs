@@ -10,10 +10,14 @@
 
 use std::pin::Pin;
 
+mod clock;
 pub mod conformance;
 pub mod duration;
 mod http;
 pub mod limits;
+mod own_process;
+mod pool;
+pub mod prove;
 pub mod traffic;
 
 /// Boxed, so that all of it is compiled here and not again with the calling program.

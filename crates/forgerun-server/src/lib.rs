@@ -16,7 +16,8 @@
 //! - `workflows`: beginning and reading workflows, for all dialects.
 //! - `audit`: who is behind a change, and wrong keys; `audit_trail`: pages, export and check.
 //! - `backup`: copies of a store and back; `check`: its invariants; `cleanup`: retention, run once;
-//!   `migrate`: schema upgrades, run once; `reencrypt`: the change to another encryption key.
+//!   `migrate`: schema upgrades, run once; `prove`: the empty store of a run; `reencrypt`: the
+//!   change to another encryption key.
 //! - `streamed_jobs`: jobs held by gRPC streaming workers.
 //! - `schemas`: JSON Schemas of job types.
 //!
@@ -51,6 +52,7 @@ mod migrate;
 mod own_clients;
 pub mod pages;
 pub mod problems;
+mod prove;
 mod reencrypt;
 pub(crate) mod results;
 pub mod schedules;
@@ -75,6 +77,7 @@ pub use config::Config;
 pub use forgerun_store::sealed::Renewed;
 pub use forgerun_store::{CheckReport, SchemaStatus};
 pub use migrate::{migrate, schema};
+pub use prove::{NotEmpty, ProveStore};
 pub use reencrypt::reencrypt;
 pub use serve::{Ready, ServeError, ServerAddresses, serve};
 

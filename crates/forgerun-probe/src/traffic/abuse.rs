@@ -11,9 +11,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
 use super::call::{Call, Key};
-use super::clock::sleep;
 use super::plan::Plan;
 use super::world::World;
+use crate::clock::sleep;
 use crate::limits::{ABUSE_TIMEOUT, TRICKLE_STEP, UNREAD_STREAM};
 
 /// An abusive request.

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 
 use super::call::Call;
-use super::clock::now;
 use super::follow::follow_quietly;
 use super::state::State;
 use super::world::{Acknowledged, World};
+use crate::clock::now;
 use crate::limits::AUDITORS;
 
 /// Fetches all jobs, and waits for open ones.

@@ -6,12 +6,12 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::call::{Call, Key};
-use super::clock::{now, sleep};
 use super::plan::Plan;
 use super::state::State;
 use super::tally::Class;
 use super::workers::{ITEMS, job};
 use super::world::World;
+use crate::clock::{now, sleep};
 use crate::http::Answer;
 use crate::limits::POLL_DEFAULT;
 

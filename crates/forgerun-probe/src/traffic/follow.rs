@@ -9,10 +9,10 @@ use tokio::time::timeout;
 
 use super::call::Key;
 use super::check::Watched;
-use super::clock::{now, sleep_until};
 use super::plan::{Plan, Way};
 use super::state::State;
 use super::world::World;
+use crate::clock::{now, sleep_until};
 use crate::http::Answer;
 use crate::limits::POLL_DEFAULT;
 

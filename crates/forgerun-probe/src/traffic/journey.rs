@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use super::call::{Call, Key};
 use super::check::Watched;
-use super::clock::{now, sleep};
 use super::follow::{self, EndNotice};
 use super::plan::{Plan, Story, Way};
 use super::state::State;
 use super::tally::Class;
 use super::world::World;
 use super::{abuse, flows, rotation, workers};
+use crate::clock::{now, sleep};
 use crate::http::Answer;
 
 pub(super) async fn play(world: Rc<World>, plan: Plan, intended: Instant) {

@@ -2,12 +2,13 @@
 //! restarted on the same data and address.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::PathBuf;
 
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
+
+use crate::own_process;
 
 /// How to start the server.
 #[derive(Clone, Debug)]
@@ -69,34 +70,9 @@ async fn launch(
     settings: &BTreeMap<String, toml::Value>,
     listen: &str,
 ) -> io::Result<(Child, String)> {
-    let mut command = Command::new(&options.program);
-    command.args(["serve", "--listen", listen, "--data"]).arg(data(&options.data));
-    // Settings of the caller's environment are not meant for this server.
-    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("FORGERUN_")) {
-        command.env_remove(name);
-    }
-    for (key, value) in SETTINGS {
-        command.env(variable(key), value);
-    }
-    for (key, value) in settings {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        command.env(variable(key), value);
-    }
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
-    let stdout = child.stdout.take().ok_or_else(|| io::Error::other("no standard output"))?;
-    let mut line = String::new();
-    BufReader::new(stdout).read_line(&mut line).await?;
-    match line.trim().rsplit_once("http://") {
-        Some((_, address)) => Ok((child, address.to_owned())),
-        None => Err(io::Error::other("the server did not start; its log says why")),
-    }
-}
-
-fn data(folder: &Path) -> PathBuf {
-    folder.join("data")
-}
-
-/// The environment variable of a configuration key: `sim.time_scale` is `FORGERUN_SIM__TIME_SCALE`.
-fn variable(key: &str) -> String {
-    format!("FORGERUN_{}", key.to_uppercase().replace('.', "__"))
+    let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let own = settings.iter().map(|(key, value)| (key.clone(), text(value)));
+    let settings = SETTINGS.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().chain(own);
+    let database = [OsString::from("--data"), options.data.join("data").into_os_string()];
+    own_process::launch(&options.program, &database, listen, settings).await
 }

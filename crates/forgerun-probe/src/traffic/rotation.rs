@@ -7,12 +7,12 @@ use http::HeaderValue;
 use serde_json::{Value, json};
 
 use super::call::{Call, Key};
-use super::clock::now;
 use super::follow::follow;
 use super::journey::{accepted, conclude};
 use super::plan::{Plan, Way};
 use super::tally::Class;
 use super::world::World;
+use crate::clock::now;
 use crate::http::Answer;
 
 /// Creates a client, submits, rotates its key, and follows the job with the new one.

@@ -14,11 +14,9 @@ use url::{Host, Url};
 
 use super::audit::audit;
 use super::call::{Call, Key};
-use super::clock::{cpu_s, now, sleep, sleep_until};
 use super::journey;
 use super::own_server::{OwnServer, OwnServerOptions};
 use super::plan::{Arrivals, Planner};
-use super::pool::Pool;
 use super::receiver::Receiver;
 use super::rotation::new_client;
 use super::scenario::{Phase, Scenario};
@@ -27,7 +25,9 @@ use super::tally::{PhaseCounts, Tick};
 use super::workers;
 use super::world::{ApiClient, World};
 use crate::Running;
+use crate::clock::{cpu_s, now, sleep, sleep_until};
 use crate::limits::{CONCURRENCY_MAX, RAW_MAX, STREAMS_MAX};
+use crate::pool::Pool;
 
 pub struct Options {
     pub scenario: Scenario,

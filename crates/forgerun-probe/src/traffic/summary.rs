@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 use forgerun_problem::Timestamp;
 use serde_json::{Value, json};
 
-use super::clock::memory_mb;
 use super::scenario::Expect;
 use super::tally::{JobCounts, Latencies, PhaseCounts, Tally, Tick};
 use super::violation::{Violation, Violations};
+use crate::clock::memory_mb;
 
 /// Percentiles in milliseconds; `None` without values.
 #[derive(Clone, Copy, Debug, Default)]

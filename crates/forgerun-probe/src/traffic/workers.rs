@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 
 use super::call::{Call, Key};
 use super::check::Watched;
-use super::clock::{now, sleep};
 use super::follow::follow;
 use super::journey::conclude;
 use super::plan::{Plan, Way};
 use super::state::State;
 use super::tally::Class;
 use super::world::World;
+use crate::clock::{now, sleep};
 use crate::limits::{WORKER_LEASE, WORKER_PAUSE};
 
 /// Work of the workers so far, by job id.

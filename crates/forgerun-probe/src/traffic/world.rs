@@ -12,15 +12,15 @@ use serde_json::Value;
 use tokio::sync::{Notify, Semaphore};
 
 use super::call::{Call, Key};
-use super::clock::{now, sleep};
-use super::pool::{Broken, Pool};
 use super::receiver::Receiver;
 use super::state::State;
 use super::tally::Tally;
 use super::violation::Violations;
 use super::workers::Fleet;
+use crate::clock::{now, sleep};
 use crate::http::Answer;
 use crate::limits::{BROKEN_PATIENCE, BROKEN_PAUSE};
+use crate::pool::{Broken, Pool};
 
 /// A client of the server.
 pub(super) struct ApiClient {

@@ -17,6 +17,7 @@ const SQL_EXEMPT: &[(&str, &str)] = &[
     ),
     ("crates/forgerun-server/tests/it/outbox/", "calls forgerun.submit, as an application does"),
     ("crates/forgerun-server/tests/it/cli/audit.rs", "tampers with the audit trail, as an intruder would"),
+    ("crates/forgerun-server/tests/it/probe/prove.rs", "looks whether a run left its database behind"),
     ("crates/forgerun-server/tests/it/cli/check.rs", "damages a store in every way that a check names"),
 ];
 

@@ -26,6 +26,7 @@
 //! | `fault.rs` | what went wrong |
 
 mod aside;
+mod beside;
 mod blobs;
 mod check;
 mod columns;

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use forgerun_cli::client_commands::ClientCommand;
 use forgerun_cli::conformance::ConformanceFlags;
 use forgerun_cli::init::InitFlags;
+use forgerun_cli::prove::ProveFlags;
 use forgerun_cli::traffic::TrafficFlags;
 use forgerun_cli::worker::Worker;
 use forgerun_server::config::Flag;
@@ -94,6 +95,8 @@ pub(crate) enum Command {
     Conformance(ConformanceFlags),
     /// Load a server with realistic clients, and check every answer
     Traffic(TrafficFlags),
+    /// Break servers of its own on an empty store, and check every promise
+    Prove(ProveFlags),
     /// Open the documentation of the server in a browser, or write it as a static site
     Docs(DocsFlags),
     /// Print completions for a shell

@@ -4,13 +4,14 @@ use std::env;
 use std::path::PathBuf;
 
 use forgerun_cli::Exit;
+use forgerun_cli::prove::ProveFlags;
 use forgerun_cli::terminal::{complain, print, say};
 use forgerun_core::audit::AuditVerdict;
 use forgerun_engine::{Clock, SystemClock};
 use forgerun_server::config::{CommandMode, Config, File, Flag, Invalid, MANUAL, Sources};
 use forgerun_server::{
-    BackupError, BackupSummary, CheckReport, Ready, Renewed, SchemaStatus, ServeError, ServerAddresses,
-    telemetry,
+    BackupError, BackupSummary, CheckReport, ProveStore, Ready, Renewed, SchemaStatus, ServeError,
+    ServerAddresses, telemetry,
 };
 use tokio::runtime::Runtime;
 
@@ -106,6 +107,29 @@ pub(crate) fn check(flags: &CheckFlags) -> Exit {
         n => lines += &format!("the store has {n} faults: {seen}\n"),
     }
     print(&lines, if n_findings == 0 { Exit::Done } else { Exit::Failure })
+}
+
+pub(crate) fn prove(flags: &ProveFlags) -> Exit {
+    let url = flags.database_url.clone();
+    let given = url.map(|value| Flag { key: "server.database_url", name: "--database-url", value });
+    let config = match load(given.into_iter().collect(), &None, CommandMode::Serve) {
+        Ok(config) => config,
+        Err(invalid) => return complain(&invalid, Exit::Usage),
+    };
+    let runtime = match Runtime::new() {
+        Ok(runtime) => runtime,
+        Err(error) => return complain(&error, Exit::Failure),
+    };
+    let database = flags.database_url.as_ref().map(|_| &config.server.database);
+    let (made, store) = match runtime.block_on(ProveStore::prepare(database)) {
+        Ok(ready) => ready,
+        Err(error) => return complain(&error, Exit::Usage),
+    };
+    let exit = forgerun_cli::prove::prove(flags, store);
+    match runtime.block_on(made.remove()) {
+        Ok(()) => exit,
+        Err(error) => complain(&error, Exit::Failure),
+    }
 }
 
 pub(crate) fn backup(flags: &BackupFlags) -> Exit {

@@ -47,6 +47,7 @@ fn main() -> Exit {
         Command::Init(flags) => init::init(&flags),
         Command::Conformance(flags) => conformance::conformance(&flags),
         Command::Traffic(flags) => traffic::traffic(&flags),
+        Command::Prove(flags) => commands::prove(&flags),
         Command::Docs(flags) => docs::docs(&flags),
         Command::Completions(flags) => manual::completions(&flags),
         Command::Man(flags) => manual::man(&flags),

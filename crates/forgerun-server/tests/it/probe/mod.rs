@@ -1,6 +1,7 @@
 //! The tools that ask a server from outside, turned on our own.
 
 mod conformance;
+mod prove;
 mod traffic;
 
 use std::path::Path;

@@ -15,18 +15,18 @@ use crate::http::Answer;
 use crate::limits::{ANSWER_BYTES_MAX, ANSWER_TIMEOUT};
 
 #[derive(Debug)]
-pub(super) struct Broken;
+pub(crate) struct Broken;
 
-pub(super) struct Pool {
+pub(crate) struct Pool {
     connector: Connector,
     uri: Uri,
-    pub(super) host: HeaderValue,
+    pub(crate) host: HeaderValue,
     idle: RefCell<Vec<SendRequest<Full<Bytes>>>>,
     permits: Semaphore,
 }
 
 impl Pool {
-    pub(super) fn new(connector: Connector, uri: Uri, n_connections: usize) -> Pool {
+    pub(crate) fn new(connector: Connector, uri: Uri, n_connections: usize) -> Pool {
         let host = uri.authority().map_or("", |authority| authority.as_str());
         Pool {
             connector,
@@ -38,7 +38,7 @@ impl Pool {
     }
 
     /// A connection outside of the pool.
-    pub(super) async fn stream(&self) -> Result<Stream, Broken> {
+    pub(crate) async fn stream(&self) -> Result<Stream, Broken> {
         self.connector.open(&self.uri).await.map_err(|_| Broken)
     }
 
@@ -50,7 +50,7 @@ impl Pool {
     }
 
     /// Sends, and reads the whole answer.
-    pub(super) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Answer, Broken> {
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Answer, Broken> {
         let _permit = self.permits.acquire().await.expect("the semaphore is never closed");
         timeout(ANSWER_TIMEOUT, self.exchange(request)).await.unwrap_or(Err(Broken))
     }
