@@ -7,6 +7,7 @@
 mod acceptance;
 #[cfg(feature = "amqp")]
 mod amqp;
+mod any_bytes;
 pub(crate) mod api;
 mod cleanup;
 mod cli;
