@@ -7,7 +7,6 @@ use serde_json::{Map, Value, json};
 const HEADERS: &[(&str, &str)] = &[
     ("X-Request-ID", "The id that the server gave the request."),
     ("X-Correlation-ID", "The id that the client gave the request, sanitised; otherwise the server's."),
-    ("Cache-Control", "`no-store` for jobs and their results, which are private; documents may be kept."),
     ("Retry-After", "Seconds to wait before asking again."),
     ("WWW-Authenticate", "`Bearer`."),
     ("Location", "The address of what was made."),
@@ -35,15 +34,13 @@ const HEADERS: &[(&str, &str)] = &[
     ("X-OJS-Queue-Pressure", "`normal`, `warning` or `critical`."),
 ];
 
-/// Of every answer.
-const ALWAYS: [&str; 3] = ["X-Request-ID", "X-Correlation-ID", "Cache-Control"];
+/// Of every answer. So is `Cache-Control`, which is listed nowhere: the document is large enough.
+const ALWAYS: [&str; 2] = ["X-Request-ID", "X-Correlation-ID"];
 
-/// Of answers to clients whose requests are counted. Without a limit nothing is counted.
-const COUNTED: [&str; 2] = ["RateLimit?", "RateLimit-Policy?"];
-
-/// The same in older names. All counted answers have them, but only 429 lists them: the document is
-/// large enough.
-const COUNTED_LEGACY: [&str; 3] = ["X-RateLimit-Limit?", "X-RateLimit-Remaining?", "X-RateLimit-Reset?"];
+/// Of answers to clients whose requests are counted. Without a limit nothing is counted. All counted
+/// answers have them, but only 429 lists them, for the size of the document.
+const COUNTED: [&str; 5] =
+    ["RateLimit?", "RateLimit-Policy?", "X-RateLimit-Limit?", "X-RateLimit-Remaining?", "X-RateLimit-Reset?"];
 
 /// Of answers that may be the failure object of a job.
 pub(super) const OF_FAILURE: [&str; 7] = [
@@ -75,8 +72,7 @@ pub(super) fn of_refusal(status: u16, is_of_ojs: bool) -> Vec<&'static str> {
 /// Those of an answer: of every one, its own, and those of what it is. A question mark says that a
 /// field is not always there.
 pub(super) fn of(own: &[&str], status: u16, is_counted: bool, is_of_ojs: bool) -> Value {
-    let legacy = COUNTED_LEGACY.iter().filter(|_| status == 429);
-    let counted = COUNTED.iter().chain(legacy).filter(|_| is_counted);
+    let counted = COUNTED.iter().filter(|_| is_counted && status == 429);
     let ojs = ["OJS-Version"].iter().filter(|_| is_of_ojs);
     let all = ALWAYS.iter().chain(own).chain(ojs).chain(counted);
     let described: Map<String, Value> = all

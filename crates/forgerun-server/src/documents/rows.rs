@@ -13,6 +13,9 @@ use crate::config::Config;
 use crate::http::routing::{Answers, Api, Callers, RateCount, Route, Verb, operation::Operation};
 use crate::{dialects, pages};
 
+/// Where one client of Open Job Spec asks by mistake. Served, and left out of the document.
+const DOUBLED: &str = "/ojs/v1/ojs/v1/";
+
 /// A route of the document.
 pub(super) struct Row {
     /// `None` for a page.
@@ -53,8 +56,8 @@ pub(super) fn all(config: &Config) -> Vec<Row> {
 }
 
 fn of_api(api: &'static dyn Api, config: &Config) -> Vec<Row> {
-    let fixed =
-        api.routes().iter().copied().flatten().map(|route| row(api, route, route.path.to_owned(), config));
+    let listed = api.routes().iter().copied().flatten().filter(|route| !route.path.starts_with(DOUBLED));
+    let fixed = listed.map(|route| row(api, route, route.path.to_owned(), config));
     let configured =
         api.configured(config).into_iter().map(|(path, route)| of_configured(api, route, path, config));
     fixed.chain(configured).collect()

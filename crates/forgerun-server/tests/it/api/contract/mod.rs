@@ -559,7 +559,7 @@ async fn an_answer_that_the_document_does_not_allow_is_complained_about() {
     assert_eq!(other_schema.await, [r#"1 is not of type "string" at /attempt"#]);
     let more_headers = complaints_after(&job, &server, |document| {
         let mut rest = responses(document);
-        rest["200"]["headers"]["Location"] = json!({"$ref": "#/components/headers/h5"});
+        rest["200"]["headers"]["Location"] = json!({"$ref": "#/components/headers/h4"});
         put(document, rest);
     });
     assert_eq!(more_headers.await, ["Location is missing"]);
