@@ -368,9 +368,9 @@ request_body! {
         /// Where it stands.
         "state": text(),
         /// From 0 to 1.
-        "progress": json!({"type": "number"}),
+        "progress": json!({"type": ["number", "null"]}),
         /// The same in percent.
-        "percentage": json!({"type": "number"}),
+        "percentage": json!({"type": ["number", "null"]}),
         /// In words.
         "message": json!({"type": ["string", "null"]}),
     }

@@ -104,7 +104,8 @@ impl Contract {
             let name = if asked.path.starts_with("/api/v1") { "OperationProblem" } else { "Problem" };
             let problem = json!({"$ref": format!("#/components/schemas/{name}")});
             complaints.extend(self.of_body(&content_type, &problem, answer));
-        } else {
+        } else if !(content_type == "text/html" && asked.path.starts_with("/v1/signals/")) {
+            // Signals have pages for people, whose refusals are pages too.
             complaints.push(format!("a refusal of type {content_type:?}"));
         }
         complaints
