@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use forgerun_core::delivery::Delivery;
-use forgerun_core::history::{History, decode_entries};
+use forgerun_core::history::decode_entries;
 use forgerun_core::id::{DeliveryId, JobId, WebhookId};
 use forgerun_core::item::decode_ends;
 use forgerun_core::job::{Head, Input, Job};
@@ -166,7 +166,7 @@ const BODIES: [ReadBytes; 21] = [
     }),
 ];
 
-const ROWS: [ReadBytes; 8] = [
+const ROWS: [ReadBytes; 7] = [
     ("head", |bytes| {
         let _ = Head::decode(bytes);
     }),
@@ -177,9 +177,6 @@ const ROWS: [ReadBytes; 8] = [
     }),
     ("input", |bytes| {
         let _ = Input::decode(bytes);
-    }),
-    ("history", |bytes| {
-        let _ = History::decode(bytes);
     }),
     ("journal", |bytes| {
         let _ = decode_entries(bytes);

@@ -21,8 +21,9 @@ async fn one_job_of_a_key_is_next_but_one_behind_many_of_another() {
         world.push(json!({"fair": {"key": "many", "weight": 2}})).await;
     }
     world.push(json!({"fair": {"key": "one"}})).await;
-    let queues = world.server.call("GET", "/admin/v1/queues/default");
-    let queue = queues.header("authorization", &format!("Bearer {TOKEN}")).send().await.expect(200);
+    let queues = world.server.call("GET", "/admin/v1/queues");
+    let queues = queues.header("authorization", &format!("Bearer {TOKEN}")).send().await.expect(200);
+    let queue = queues["items"].as_array().unwrap().iter().find(|queue| queue["name"] == "default").unwrap();
     let keys = json!([{"key": "many", "weight": 2}, {"key": "one", "weight": 1}]);
     assert_eq!(queue["fair_keys"], keys, "{queue}");
     assert!(queue["oldest_waiting_s"].is_u64());

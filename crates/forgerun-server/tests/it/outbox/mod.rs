@@ -101,7 +101,7 @@ fn what_an_application_commits_becomes_a_job_with_the_id_it_was_given() {
     assert_eq!((&job(&first)["queue"], &job(&last)["queue"]), (&json!("q"), &json!("q")));
     let claimed = server_claims(&server);
     assert_eq!(claimed[0]["id"], first, "in the order of the calls: {claimed}");
-    assert_eq!(claimed[0]["args"].to_string(), r#"[1,{"x":1.50}]"#);
+    assert_eq!(claimed[0]["args"].to_string(), r#"[1,{"x":1.5}]"#);
     assert_eq!((&claimed[1]["id"], &claimed[1]["args"]), (&json!(last), &json!([{"y": 2}])));
 }
 

@@ -87,7 +87,7 @@ fn falsified(sound: &[Event], rule: Rule) -> Vec<Event> {
                     dialect: "v1".to_owned(),
                     unique,
                     job,
-                    span: span(1.0),
+                    span: span(at_ms),
                 });
             }
         }

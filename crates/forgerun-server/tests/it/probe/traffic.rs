@@ -131,7 +131,7 @@ fn what_cannot_be_played_ends_with_its_exit_code() {
 fn scenarios_are_listed_and_shown() {
     let list = run(&mut forgerun(&["traffic", "list"]));
     let names = list.expect(0).lines().filter(|line| !line.starts_with(' ') && !line.is_empty()).count();
-    assert_eq!(names, 12, "{}", list.stdout);
+    assert_eq!(names, 13, "{}", list.stdout);
     let shown = run(&mut forgerun(&["traffic", "show", "abuse"]));
     assert!(shown.expect(0).starts_with("name = \"abuse\""), "{}", shown.stdout);
     run(&mut forgerun(&["traffic", "show", "nothing"])).expect(2);
