@@ -174,8 +174,8 @@ impl WorkingSet<'_> {
         }
     }
 
-    /// Checks all limits. If all have room, uses a turn of each rate; if not, uses none of them, and
-    /// reserves a turn of the one that has the latest.
+    /// Checks all limits. If all have room, uses a turn of each rate; if not, uses none of them,
+    /// and reserves a turn of the one that has the latest.
     fn gate(&mut self, limits: &[Limit], turns_had: u8) -> ClaimGate {
         let now = self.now;
         let mut latest: Option<(Time, u8)> = None;

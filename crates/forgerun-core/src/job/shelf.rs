@@ -28,9 +28,9 @@ pub enum Lane {
 }
 
 /// Where a store finds jobs of one lane, by priority (highest first), then by id. The name is the
-/// queue's key; for [`Lane::Parked`] the limit's key; for [`Lane::Behind`] the row of the fair key; for [`Lane::Dead`] and [`Lane::Failed`] the
-/// failure group (for dead letters without a group, the key of the queue as its owner's). A job is
-/// on one shelf at most.
+/// queue's key; for [`Lane::Parked`] the limit's key; for [`Lane::Behind`] the row of the fair key;
+/// for [`Lane::Dead`] and [`Lane::Failed`] the failure group (for dead letters without a group, the
+/// key of the queue as its owner's). A job is on one shelf at most.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shelf {
     pub lane: Lane,

@@ -37,8 +37,8 @@ const HEADERS: &[(&str, &str)] = &[
 /// Of every answer. So is `Cache-Control`, which is listed nowhere: the document is large enough.
 const ALWAYS: [&str; 2] = ["X-Request-ID", "X-Correlation-ID"];
 
-/// Of answers to clients whose requests are counted. Without a limit nothing is counted. All counted
-/// answers have them, but only 429 lists them, for the size of the document.
+/// Of answers to clients whose requests are counted. Without a limit nothing is counted. All
+/// counted answers have them, but only 429 lists them, for the size of the document.
 const COUNTED: [&str; 5] =
     ["RateLimit?", "RateLimit-Policy?", "X-RateLimit-Limit?", "X-RateLimit-Remaining?", "X-RateLimit-Reset?"];
 
