@@ -122,7 +122,13 @@ async fn cancel(world: &World, dice: &mut StdRng) {
     let from_ms = world.history.ms();
     let path = format!("/v1/jobs/{job}/cancel");
     let told = world.ask(dice.random_range(0..world.nodes.len()), &Ask::post(&path, &json!({}))).await;
-    let span = world.history.span(from_ms, kind_of(told.as_ref()));
+    // A job that had ended stays as it is, and the answer says so with 200.
+    let has_ended = told.as_ref().is_some_and(|told| told.body["state"] != "CANCELED");
+    let answer = match kind_of(told.as_ref()) {
+        AnswerKind::Ok if has_ended => AnswerKind::Refused,
+        answer => answer,
+    };
+    let span = world.history.span(from_ms, answer);
     world.history.add(Event::Cancel { job, span });
 }
 

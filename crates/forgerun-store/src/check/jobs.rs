@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use forgerun_core::client_limits::ClientUsage;
 use forgerun_core::codec::Corrupt;
 use forgerun_core::history::{JournalEntry, decode_entries};
 use forgerun_core::id::{ExecutionId, JobId};
@@ -198,6 +199,9 @@ impl Checker<'_> {
             .for_each(|(_, counts)| shared.merge(counts));
         for row in self.source.rows(COUNTS, &[]).await? {
             let queue = row.text(0)?;
+            if ClientUsage::is_key(&Name::joined(queue)) {
+                continue;
+            }
             let mut stored = Counts::default();
             for (n, facet) in Facet::ALL.into_iter().enumerate() {
                 stored.add(facet, row.number(n + 1)?.unwrap_or_default());

@@ -47,7 +47,7 @@ pub(super) struct DatabaseFile {
 }
 
 /// More statements than there are, so that none is ever prepared twice.
-pub(super) const STATEMENTS_MAX: usize = 160;
+pub(super) const STATEMENTS_MAX: usize = 192;
 
 /// `synchronous` FULL: a commit returns when the log is on the disk, and nobody sees it before. Copying the log back is not left to the commit, see
 /// [`checkpoint`](super::checkpoint). The cache is in KiB.

@@ -171,10 +171,17 @@ fn only_small_tables_are_scanned() {
     for (name, sql) in ALL.iter().copied().flatten() {
         let plan = plan(&db, sql);
         // As many rows as there are queues, schema versions, tables that number their rows, keys to sign with, rows that nobody
-        // can use; or one.
+        // can use; or one. A restored backup is written once, before it serves.
         let known = matches!(
             *name,
-            "QUEUES" | "APPLIED" | "JOURNAL_END" | "ANY_WEBHOOK" | "SIGNING_KEYS" | "LIST_ASIDE" | "STORE_ID"
+            "QUEUES"
+                | "APPLIED"
+                | "JOURNAL_END"
+                | "ANY_WEBHOOK"
+                | "SIGNING_KEYS"
+                | "LIST_ASIDE"
+                | "STORE_ID"
+                | "MOVE_BESIDE"
         );
         // What a subquery yields is bounded by its own search.
         let scans = plan.lines().any(|step| step.contains("SCAN") && !step.contains("SCAN (subquery"));

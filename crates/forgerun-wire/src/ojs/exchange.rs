@@ -232,7 +232,7 @@ mod tests {
             "refused MalformedRequest",
         ];
         assert_eq!(shown, expected);
-        let Ok((claimed, _)) = &request.done[5].end else { panic!() };
+        let Ok((claimed, _)) = &request.done[7].end else { panic!() };
         assert_eq!(
             claimed.proof,
             LeaseProof::Worker(Name::new("w").unwrap()),
