@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use forgerun_core::delivery::Delivery;
-use forgerun_core::id::DeliveryId;
+use forgerun_core::id::{DeliveryId, JobId};
+use forgerun_core::job::{Head, Job};
 use forgerun_store::sqlite::Sqlite;
 use forgerun_store::testing::{Cluster, connect};
 use forgerun_store::{CheckReport, FindingKind};
@@ -64,10 +66,9 @@ fn filled(folder: &Path) -> PathBuf {
     path
 }
 
-const BY_SQL: [(FindingKind, &str); 26] = [
+const BY_SQL: [(FindingKind, &str); 25] = [
     (FindingKind::SetAside, "INSERT INTO set_aside SELECT 1, id, 0, 'a test' FROM jobs LIMIT 1"),
     (FindingKind::JobUnreadable, "UPDATE jobs SET body = x'ff' WHERE n = 1"),
-    (FindingKind::JobRule, "UPDATE jobs SET body = (SELECT body FROM jobs WHERE n = 2) WHERE n = 1"),
     (FindingKind::JobColumns, "UPDATE jobs SET shelf = 'elsewhere' WHERE n = 1"),
     (FindingKind::InputUnreadable, "INSERT OR REPLACE INTO inputs VALUES (1, x'ff')"),
     (FindingKind::InputWithoutJob, "INSERT INTO inputs VALUES (1000000, x'')"),
@@ -102,6 +103,20 @@ const BY_SQL: [(FindingKind, &str); 26] = [
     (FindingKind::WebhookUnreadable, "UPDATE webhooks SET body = x'ff'"),
     (FindingKind::WebhookColumns, "UPDATE webhooks SET url = 'http://example.com'"),
 ];
+
+/// An ended job that is paused.
+fn break_job(path: &Path) {
+    let file = rusqlite::Connection::open(path).unwrap();
+    let found = file.query_row("SELECT id, head, body FROM jobs WHERE n = 1", [], |row| {
+        Ok((row.get::<_, [u8; 16]>(0)?, row.get::<_, Vec<u8>>(1)?, row.get::<_, Vec<u8>>(2)?))
+    });
+    let (id, head, body) = found.unwrap();
+    let head = Arc::new(Head::decode(&head).unwrap());
+    let mut job = Job::decode(JobId::from_u128(u128::from_be_bytes(id)), head, &body).unwrap();
+    assert!(job.state.is_final());
+    job.paused = true;
+    file.execute("UPDATE jobs SET body = ?1 WHERE n = 1", params![job.encode()]).unwrap();
+}
 
 /// A delivery that was sent more often than it was taken.
 fn break_delivery(path: &Path) {
@@ -152,6 +167,7 @@ async fn damage_of_every_kind_is_found_by_name() {
         })
         .await;
     }
+    check(FindingKind::JobRule, &break_job).await;
     check(FindingKind::DeliveryRule, &break_delivery).await;
     check(FindingKind::DatabaseDamaged, &break_page).await;
     check(FindingKind::DatabaseDamaged, &|path: &Path| fs::write(path, "this is no database").unwrap()).await;
