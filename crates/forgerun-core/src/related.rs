@@ -6,7 +6,7 @@
 //! 1. what [`Wants`] names, with the jobs that the keys it found point to;
 //! 2. [`uniques`], with the jobs that hold them;
 //! 3. [`turns`], with the jobs that step forward;
-//! 4. [`limits`], with the jobs that wait for a place in them;
+//! 4. [`limits()`], with the jobs that wait for a place in them;
 //! 5. [`webhooks_of`] and [`chains`], and the webhooks that due deliveries go to.
 
 use alloc::collections::{BTreeMap, BTreeSet};
